@@ -163,12 +163,6 @@ impl KernelCounters {
         root.read("/proc/vmstat").map(|text| Self::parse(&text))
     }
 
-    /// Base pages that the kernel has moved since the boot; `None` if it does not tell.
-    pub fn pages_migrated(root: &Root) -> Option<u64> {
-        let text = root.read("/proc/vmstat").ok()?;
-        text.lines().find_map(|line| line.strip_prefix("pgmigrate_success "))?.trim().parse().ok()
-    }
-
     /// One node's vmstat.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ use crate::process::{Maps, NamedRule, Targets};
 use crate::resctrl::BandwidthMonitor;
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
-use crate::telemetry::{self, KernelCounters, NodeMemory};
+use crate::telemetry::{self, NodeMemory};
 use crate::tenant::cpu::CpuTimes;
 use crate::tenant::reports::{Report, Reports};
 use crate::tenant::usage::Usage;
@@ -73,8 +73,6 @@ pub struct LinuxWorld {
     /// The time of the last census; `None`: a process appeared since.
     counted: Option<Nanos>,
     mover: Mover,
-    /// Base pages that the kernel moved while it carried out the last orders.
-    moved: Option<u64>,
     /// What was seen of the huge pages that were split since the last `observe`.
     spreads: Vec<Spread>,
     /// Pages out, if the policy needs that.
@@ -142,7 +140,6 @@ impl LinuxWorld {
             inspector: None,
             counted: None,
             mover: Mover::new(root, mover::MoverSettings::default()),
-            moved: None,
             spreads: Vec::new(),
             paging: None,
             page_cache: None,
@@ -748,7 +745,6 @@ impl World for LinuxWorld {
         if self.measures_closely() {
             self.measured = None;
         }
-        let migrated = KernelCounters::pages_migrated(&self.root);
         let (began, first) = (Instant::now(), out.len());
         // Moves take the same time whenever they are made, and those made early repay early.
         let _urgent = RaisedPriority::begin();
@@ -761,14 +757,7 @@ impl World for LinuxWorld {
             }
         }
         self.adjust_usage(orders, &out[first..]);
-        let spent = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let before = KernelCounters::pages_migrated(&self.root).zip(migrated);
-        self.moved = before.map(|(now, before)| now.saturating_sub(before));
-        spent
-    }
-
-    fn moved_base_pages(&self) -> Option<u64> {
-        self.moved
+        Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn set_attention(&mut self, attention: Attention) {

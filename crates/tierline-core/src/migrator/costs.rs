@@ -69,15 +69,8 @@ impl Costs {
     }
 
     /// Learns from a batch of orders of one kind, which took `spent`. One of which most pages did not move shows how long orders
-    /// take, but not what moving a page costs: refusals are quick, and calls wait while a process forks. `moved` are the base pages
-    /// that moved, if that is known: those of a folio move together, and each is paid for once.
-    pub fn learn(
-        &mut self,
-        orders: &[Order],
-        outcomes: &[Outcome],
-        spent: Nanos,
-        moved: Option<u64>,
-    ) {
+    /// take, but not what moving a page costs: refusals are quick, and calls wait while a process forks.
+    pub fn learn(&mut self, orders: &[Order], outcomes: &[Outcome], spent: Nanos) {
         let count = orders.len() as u64;
         let base_pages: u64 = orders.iter().map(|order| order.page().size.base_pages()).sum();
         debug_assert!(base_pages >= count && count > 0, "{count} orders of {base_pages} pages");
@@ -93,8 +86,7 @@ impl Costs {
                 let of_one_size = orders.iter().all(|order| order.page().size == first.size);
                 if of_one_size && done * 2 > orders.len() {
                     let size = size_index(first.size);
-                    let moved = moved.unwrap_or(0).max(base_pages);
-                    average_in(&mut self.each[size], Nanos(spent.0 / moved), COST_WEIGHT);
+                    average_in(&mut self.each[size], new, COST_WEIGHT);
                     let Latencies { up, down } = &mut self.latency;
                     let latency = if first.to < first.from { up } else { down };
                     average_in(&mut latency[size], Nanos(spent.0 / count), LATENCY_WEIGHT);
@@ -142,17 +134,10 @@ mod tests {
         let order =
             Order::Move(Move { space, vpn, size, from: TierId(1), to: TierId::FAST, reason });
         let (mut costs, orders) = (Costs::default(), [order; 64]);
-        costs.learn(&orders, &[Outcome::Done; 64], Nanos(64 * 20_000), None);
+        costs.learn(&orders, &[Outcome::Done; 64], Nanos(64 * 20_000));
         let (cost, in_a_tick) = (costs.per_base_page(), costs.bytes_per_tick());
-        costs.learn(&orders, &[Outcome::Shared; 64], Nanos::from_millis(64), Some(0));
+        costs.learn(&orders, &[Outcome::Shared; 64], Nanos::from_millis(64));
         assert_eq!((costs.per_base_page(), cost[0]), (cost, Nanos(20_000)));
         assert!(costs.bytes_per_tick() < in_a_tick, "a tick must not take longer for that");
-        // Folios of 16 pages.
-        let mut folios = Costs::default();
-        folios.learn(&orders, &[Outcome::Done; 64], Nanos(64 * 160_000), Some(64 * 16));
-        assert_eq!(folios.per_base_page()[0], Nanos(10_000), "each page that moved cost that");
-        let mut alone = Costs::default();
-        alone.learn(&orders, &[Outcome::Done; 64], Nanos(64 * 160_000), None);
-        assert_eq!(folios.bytes_per_tick(), alone.bytes_per_tick(), "an order takes as long");
     }
 }

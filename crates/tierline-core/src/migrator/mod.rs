@@ -302,8 +302,7 @@ impl Migrator {
             Order::PageOut(_) => &mut self.counts.paging,
             Order::Split(_) => &mut self.counts.splitting,
         } += spent;
-        let moved = on.world.moved_base_pages();
-        self.costs.learn(orders, &outcomes, spent, moved);
+        self.costs.learn(orders, &outcomes, spent);
         outcomes
     }
 

@@ -40,12 +40,6 @@ pub trait World {
     /// time that this took. Never gets orders that [`World::capabilities`] excludes.
     fn act(&mut self, now: Nanos, orders: &[Order], out: &mut Vec<Outcome>) -> Nanos;
 
-    /// Base pages that the last [`World::act`] moved, if that is known: a kernel moves a folio whole, whichever of its pages is
-    /// named, so these may be more than were ordered.
-    fn moved_base_pages(&self) -> Option<u64> {
-        None
-    }
-
     /// Sets how closely trackers observe from now on.
     fn set_attention(&mut self, attention: Attention);
 

@@ -443,46 +443,44 @@ impl<'a> Scan<'a> {
 
     #[inline]
     fn page(&mut self, leaf: MappedPage, tier: Option<TierId>) {
+        if tier.is_none() {
+            self.seen.in_unknown_memory += 1;
+            return;
+        }
+        self.sized(leaf.vpn.0 / BASE_PER_HUGE, leaf.size);
         let pages = match leaf.size {
             PageSize::Base => 1,
             PageSize::Huge => 512,
         };
         let page = TierRun { start: leaf.vpn.0, pages, size: leaf.size, tier };
         let is_huge = leaf.size == PageSize::Huge;
-        if self.add(page, leaf.accessed) && leaf.accessed {
+        self.seen.present += u64::from(pages);
+        self.seen.huge_present += u64::from(pages) * u64::from(is_huge);
+        if leaf.accessed {
+            self.seen.accessed += u64::from(pages);
+            self.seen.huge_accessed += u64::from(pages) * u64::from(is_huge);
             match is_huge {
                 true => self.brief.add(page),
                 false => self.runs.add_accessed(page, self.out),
             }
         }
+        if self.full {
+            self.runs.add_present(page, self.out);
+        }
     }
 
     /// A huge page that is mapped by base pages, of which so many were accessed.
     fn folio(&mut self, chunk: Vpn, accessed: u32, tier: Option<TierId>) {
-        let page = TierRun { start: chunk.0, pages: 512, size: PageSize::Huge, tier };
-        if self.add(page, accessed > 0) {
+        let (pages, size) = (512, PageSize::Huge);
+        let leaf = MappedPage { vpn: chunk, pfn: 0, size, accessed: false, writable: false, dirty: false };
+        self.page(leaf, tier);
+        if tier.is_some() {
             self.seen.in_folios += BASE_PER_HUGE;
-            self.brief.add_folio(page, accessed);
+            let hit = BASE_PER_HUGE * u64::from(accessed > 0);
+            self.seen.accessed += hit;
+            self.seen.huge_accessed += hit;
+            self.brief.add_folio(TierRun { start: chunk.0, pages, size, tier }, accessed);
         }
-    }
-
-    /// Counts a page. `false` if its memory is unknown.
-    #[inline]
-    fn add(&mut self, page: TierRun, accessed: bool) -> bool {
-        if page.tier.is_none() {
-            self.seen.in_unknown_memory += 1;
-            return false;
-        }
-        self.sized(page.start / BASE_PER_HUGE, page.size);
-        let (pages, is_huge) = (u64::from(page.pages), page.size == PageSize::Huge);
-        self.seen.present += pages;
-        self.seen.huge_present += pages * u64::from(is_huge);
-        self.seen.accessed += pages * u64::from(accessed);
-        self.seen.huge_accessed += pages * u64::from(accessed && is_huge);
-        if self.full {
-            self.runs.add_present(page, self.out);
-        }
-        true
     }
 
     /// Adds the page size of a 2 MiB chunk. Reported at every scan, so nothing must be remembered about memory that

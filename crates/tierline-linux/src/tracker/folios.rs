@@ -16,10 +16,10 @@ use tierline_core::unit::BASE_PER_HUGE;
 use crate::pagetable::{PageTableFormat, TableEntries};
 use crate::root::Root;
 
-/// Flags of a frame: the first of a folio, another one of it, and a transparent huge page.
+/// Flags of a frame: the first of a folio, another one of it, and of a folio of any size that can be mapped by its parts.
 const HEAD: u64 = 1 << 15;
 const TAIL: u64 = 1 << 16;
-const HUGE: u64 = 1 << 22;
+const THP: u64 = 1 << 22;
 
 /// Entries that map a folio, at least: one in eight may be a copy. Ours.
 const MOST: usize = 448;
@@ -53,11 +53,14 @@ impl Folios {
         {
             return None;
         }
-        let mut words = [[0; 8]; 2];
-        flags.read_exact_at(words.as_flattened_mut(), frame * 8).ok()?;
-        let [head, tail] = words.map(u64::from_ne_bytes);
-        let is_folio = head & HEAD != 0 && head & HUGE != 0 && tail & TAIL != 0;
-        is_folio.then_some(frame)
+        let flags_of = |frame: u64| {
+            let mut word = [0; 8];
+            flags.read_exact_at(&mut word, frame * 8).map_or(0, |()| u64::from_ne_bytes(word))
+        };
+        // The middle of a smaller folio is the first frame of another one.
+        let is_huge = flags_of(frame) & (HEAD | THP) == HEAD | THP
+            && flags_of(frame + BASE_PER_HUGE / 2) & TAIL != 0;
+        is_huge.then_some(frame)
     }
 }
 
@@ -68,12 +71,12 @@ mod tests {
 
     const FORMAT: PageTableFormat = PageTableFormat { levels: 4, encrypted: 0 };
 
-    /// A machine whose frames from 512 to 1023 are a huge page, and those from 1024 on base pages.
+    /// A machine whose frames from 512 to 1023 are a huge page, from 1024 on base pages, from 2048 on folios of 1 MiB.
     fn machine() -> (tempfile::TempDir, Folios) {
         let (folder, root) = fake(&[]);
-        let flags = (0..2048_u64).map(|frame| match frame {
-            512 => HEAD | HUGE,
-            513..1024 => TAIL | HUGE,
+        let flags = (0..3072_u64).map(|frame| match frame {
+            512 | 2048 | 2304 => HEAD | THP,
+            513..1024 | 2049.. => TAIL | THP,
             _ => 0,
         });
         let bytes: Vec<u8> = flags.flat_map(u64::to_ne_bytes).collect();
@@ -105,6 +108,7 @@ mod tests {
     fn contiguous_frames_are_no_folio_if_it_was_split_or_is_not_aligned() {
         let (_folder, folios) = machine();
         assert_eq!(folios.most(&table(1024, 0..0)), None, "split");
+        assert_eq!(folios.most(&table(2048, 0..0)), None, "two folios");
         assert_eq!(folios.most(&table(520, 0..0)), None, "not aligned");
         assert_eq!(folios.most(&table(4096, 0..0)), None, "nothing is known of these frames");
         assert_eq!(folios.most(&[0; 512]), None);
