@@ -472,7 +472,8 @@ impl<'a> Scan<'a> {
     /// A huge page that is mapped by base pages, of which so many were accessed.
     fn folio(&mut self, chunk: Vpn, accessed: u32, tier: Option<TierId>) {
         let (pages, size) = (512, PageSize::Huge);
-        let leaf = MappedPage { vpn: chunk, pfn: 0, size, accessed: false, writable: false, dirty: false };
+        let leaf =
+            MappedPage { vpn: chunk, pfn: 0, size, accessed: false, writable: false, dirty: false };
         self.page(leaf, tier);
         if tier.is_some() {
             self.seen.in_folios += BASE_PER_HUGE;
