@@ -4,6 +4,8 @@
 pub mod page_in;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
 
 use serde::Serialize;
 use tierline_core::port::TierTelemetry;
@@ -42,8 +44,9 @@ impl NodeMemory {
     /// What is missing from what moves have freed, if so little is free now: in a list of one CPU. The list holds at most an
     /// eighth of a node, shared by all CPUs (`zone_highsize` in mm/page_alloc.c).
     fn listed(&self, free: Bytes) -> Bytes {
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        self.free.saturating_sub(free).min(self.freed).min(Bytes(self.total.0 / 8 / cpus))
+        static CPUS: LazyLock<u64> =
+            LazyLock::new(|| available_parallelism().map_or(1, |cpus| cpus.get() as u64));
+        self.free.saturating_sub(free).min(self.freed).min(Bytes(self.total.0 / 8 / *CPUS))
     }
 
     /// Counts what moves had freed `before`, and what is still in a list, as free.

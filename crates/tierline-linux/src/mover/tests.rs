@@ -232,6 +232,23 @@ fn a_call_that_fails_half_way_is_read_back() {
     assert!(mover.take_errors()[0].to_string().contains("os error 19"));
 }
 
+/// Base pages that move up leave memory on node 1 that the kernel may not count as free, until it has no room there.
+#[test]
+fn what_base_pages_leave_is_freed_until_pages_find_no_room() {
+    let freed = |fail| {
+        let mut memory = memory([100; 3]);
+        let mut mover = Mover::with(fake(4), MoverSettings { batch: 4 });
+        let mut out = Vec::new();
+        mover.migrate(&promotions(4), MovedPages::Own, &tiers(), &mut memory, &mut out);
+        mover.syscall.fail = fail;
+        let down = Move { from: TierId::FAST, to: TierId(1), ..promote(1) };
+        mover.migrate(&[down], MovedPages::Own, &tiers(), &mut memory, &mut out);
+        memory[1].freed.base_pages()
+    };
+    assert_eq!(freed(None), 3, "four left, and one came back");
+    assert_eq!(freed(Some((libc::ENOMEM, 0))), 0);
+}
+
 #[test]
 fn a_refused_process_and_a_gone_one() {
     for (errno, expected) in [(libc::ESRCH, Outcome::SpaceGone), (libc::EPERM, Outcome::Refused)] {

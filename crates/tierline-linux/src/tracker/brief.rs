@@ -106,11 +106,10 @@ impl Brief {
         let window = window.map(|window| Duration::from_nanos(window.0));
         let part = window.map(|window| window.as_secs_f64() / watched.as_secs_f64().max(1e-9));
         let Self { folios, rng, .. } = self;
-        let found = |accessed: u32| part.is_none_or(|part| rng.unit() < chance(accessed, part));
-        let mut found = found;
-        let drawn = folios.iter().filter(|(_, accessed)| found(*accessed));
-        let accessed = drawn.map(|(page, _)| *page).collect();
-        Some(Batch { pages: self.folios.len(), accessed, window })
+        let mut finds = |accessed| part.is_none_or(|part| rng.unit() < chance(accessed, part));
+        let found = folios.iter().filter(|(_, accessed)| finds(*accessed));
+        let accessed = found.map(|(page, _)| *page).collect();
+        Some(Batch { pages: folios.len(), accessed, window })
     }
 
     /// Watches the next batch for a brief window; without one, returns it as it is. `None` after the last batch.
@@ -140,8 +139,8 @@ impl Brief {
     }
 }
 
-/// The chance that a part of the long window finds a huge page accessed, of whose base pages it found so many: one less than all
-/// of them is certain at most.
+/// The chance that a part of the long window finds a huge page accessed, of whose base pages the whole found so many. Of 513, so
+/// that all of them do not stand for infinitely many accesses.
 fn chance(accessed: u32, part: f64) -> f64 {
     let huge = BASE_PER_HUGE as f64;
     let missed = 1.0 - f64::from(accessed) / (huge + 1.0);

@@ -46,11 +46,11 @@ impl Folios {
         let first = |at: usize| self.format.frame(entries[at]).wrapping_sub(at as u64);
         let [a, b, c] = FIRST_LOOK.map(first);
         let frame = if a == b || a == c { a } else { b };
-        let maps = |at: &usize| first(*at) == frame;
-        if !frame.is_multiple_of(BASE_PER_HUGE)
-            || FIRST_LOOK.iter().filter(|at| maps(at)).count() < 2
-            || (0..entries.len()).filter(maps).count() < MOST
-        {
+        if frame != a && b != c || !frame.is_multiple_of(BASE_PER_HUGE) {
+            return None;
+        }
+        let maps = (0..entries.len()).filter(|at| first(*at) == frame).count();
+        if maps < MOST {
             return None;
         }
         let flags_of = |frame: u64| {
