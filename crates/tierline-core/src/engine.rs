@@ -83,7 +83,7 @@ impl Engine {
         debug_assert_eq!(self.telemetry.tiers.len(), self.tiers.len(), "every tier is measured");
         let allowance = self.serve_tenants(now, world);
         self.questions.ask(now, &self.memory.pages, world);
-        let budget = self.migrator.budget(now);
+        let budget = self.migrator.begin(now, &self.memory.pages, &mut self.intake.turned_away);
         self.decide(now, budget, &allowance);
         self.reconfigure(world);
         self.act(now, &allowance, world);

@@ -45,6 +45,8 @@ pub struct Intake {
     found: Vec<(PageIdx, bool)>,
     /// Pages that were hit or found in another tier.
     pub touched: Vec<PageIdx>,
+    /// See [`Evidence::turned_away`].
+    pub turned_away: Vec<PageIdx>,
     /// Single hits, for policies that keep their own heat.
     pub hits: Vec<Hit>,
     /// Hits by tier; of huge pages watched for a shorter window, in proportion more.
@@ -92,6 +94,7 @@ impl Intake {
             observed_regions: &seen.observed_regions,
             spreads: seen.looks_into_splits.then_some(&seen.spreads),
             answers,
+            turned_away: &self.turned_away,
         }
     }
 

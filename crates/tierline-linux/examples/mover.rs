@@ -32,7 +32,7 @@ impl Lab {
     }
 
     fn usable(&self, node: NodeId) -> Bytes {
-        self.memory().iter().find(|m| m.node == node).map(|m| m.usable).unwrap_or_default()
+        self.memory().iter().find(|m| m.node == node).map(|m| m.usable()).unwrap_or_default()
     }
 
     /// Moves pages to tier `to`; `honest` reports the real free memory, otherwise the mover is given a large value.
@@ -64,7 +64,7 @@ impl Lab {
         let mut out = Vec::new();
         let mut memory = self.memory();
         if !honest {
-            memory.iter_mut().for_each(|one| one.usable = Bytes(1 << 40));
+            memory.iter_mut().for_each(|one| one.free = Bytes(1 << 40));
         }
         let took = self.mover.migrate(&moves, which, &self.tiers, &mut memory, &mut out);
         let mut kinds = std::collections::BTreeMap::new();

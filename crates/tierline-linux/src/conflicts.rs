@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::journal::{Journal, Owner};
 use crate::process::stat::{Stat, pids};
 use crate::root::Root;
-use crate::topology::Topology;
 use crate::topology::nodelist::parse_ids;
+use crate::topology::{Topology, zones};
+use tierline_core::tier::Tiers;
 use tierline_core::unit::Bytes;
 
 /// Reading a process's numa_maps walks its page tables, 0.03 to 0.7 s for a million pages; processes
@@ -22,6 +23,8 @@ use tierline_core::unit::Bytes;
 const POLICY_LOOK_LIMIT: Bytes = Bytes(4 << 30);
 /// Whether the kernel demotes under pressure.
 pub(crate) const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
+/// The least `percpu_pagelist_high_fraction` that the kernel accepts.
+const LEAST_FRACTION: u64 = 8;
 /// Programs that move pages or processes themselves.
 const RIVALS: [&str; 2] = ["memtierd", "numad"];
 
@@ -209,6 +212,27 @@ pub(crate) fn boosting(root: &Root) -> Option<Finding> {
         "nothing: Tierline switches it off while it runs",
     );
     Some(finding.switch_off(PATH, "0"))
+}
+
+/// `percpu_pagelist_high_fraction`. Since Linux 6.7 the list of free pages that a CPU keeps for itself may hold an eighth of a
+/// node (shared by all CPUs). What a demotion frees goes to such a list: the kernel does not count it as free, programs on
+/// other CPUs cannot use it, and kswapd reclaims pages of files though memory is free. While this runs, a list holds what it
+/// held before 6.7: the low watermark, shared by all CPUs.
+pub(crate) fn page_lists(root: &Root, tiers: &Tiers) -> Option<Finding> {
+    const PATH: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
+    root.read_number(PATH).ok().filter(|fraction| *fraction == 0)?;
+    let zones = zones::read(root).ok()?;
+    let fast = tiers.0.first()?;
+    let zones = zones.iter().filter(|zone| fast.nodes.contains(&zone.node) && zone.low > 0);
+    let fraction = zones.map(|zone| zone.managed / zone.low).max()?.max(LEAST_FRACTION);
+    let finding = Finding::new(
+        "page-lists",
+        Severity::Note,
+        "each CPU may keep much of a node's free memory for itself (vm.percpu_pagelist_high_fraction = 0)",
+        "what a demotion frees is in such a list and does not count as free: the kernel reclaims the text of programs instead",
+        "nothing: Tierline keeps the lists short while it runs",
+    );
+    Some(finding.switch_off(PATH, &fraction.to_string()))
 }
 
 fn zone_reclaim(root: &Root) -> Option<Finding> {
@@ -452,6 +476,24 @@ mod tests {
         assert_eq!(root.read(PATH).expect("read"), "0");
         assert!(boosting(&root).is_none() && journal.restore().is_empty());
         assert_eq!(root.read(PATH).expect("read"), "15000");
+    }
+
+    /// 85,762 pages with a low watermark of 326.
+    #[test]
+    fn lists_of_free_pages_are_kept_short_and_restored() {
+        const PATH: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
+        let zone = "Node 0, zone DMA32\n  pages free 9\n  low 326\n  managed 85762\n";
+        let mut files = TWO_NODES.to_vec();
+        files.extend([(PATH, "0\n"), ("/proc/zoneinfo", zone)]);
+        let (dir, root) = fake(&files);
+        let tiers = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
+        let journal = Journal::open(dir.path().join("run")).expect("a journal");
+        let finding = page_lists(&root, &tiers).expect("long lists");
+        apply(&journal, &root, &[finding]).expect("applied");
+        assert_eq!(root.read(PATH).expect("read"), "263");
+        assert!(page_lists(&root, &tiers).is_none(), "somebody has set it");
+        assert!(journal.restore().is_empty());
+        assert_eq!(root.read(PATH).expect("read"), "0");
     }
 
     #[test]

@@ -124,14 +124,9 @@ impl Batch {
         for (_, &(from, size)) in pages.filter(|(at, _)| outcomes[**at] == Outcome::Done) {
             for one in memory.iter_mut() {
                 if Some(one.node) == from {
-                    one.usable += size;
                     one.free += size;
-                    // Huge pages are kept apart there: base pages cannot use what they leave.
-                    one.freed += if size == PageSize::Base.bytes() { size } else { Bytes::ZERO };
                 } else if one.node == self.node {
-                    one.usable = one.usable.saturating_sub(size);
                     one.free = one.free.saturating_sub(size);
-                    one.freed = one.freed.saturating_sub(size);
                 }
             }
         }
@@ -250,7 +245,7 @@ impl<S: MoveSyscall> Mover<S> {
             }
         };
         let nodes = memory.iter().filter(|one| tiers[to].nodes.contains(&one.node));
-        let mut free: Vec<(NodeId, Bytes)> = nodes.map(|one| (one.node, one.usable)).collect();
+        let mut free: Vec<(NodeId, Bytes)> = nodes.map(|one| (one.node, one.usable())).collect();
         // Where no node is nearer, the one under the least pressure comes first (TPP, 5.3).
         if to == TierId::FAST {
             free.sort_by_key(|(_, room)| Reverse(*room));
@@ -283,10 +278,6 @@ impl<S: MoveSyscall> Mover<S> {
         for batch in &batches {
             self.send(batch, to, tiers, outcomes);
             batch.record_use(memory, outcomes);
-            if batch.asked.iter().any(|at| outcomes[*at] == Outcome::NoRoom) {
-                let target = memory.iter_mut().filter(|one| one.node == batch.node);
-                target.for_each(NodeMemory::forget_listed);
-            }
         }
         // A page named twice gets the outcome of the first request.
         again.into_iter().for_each(|(at, first)| outcomes[at] = outcomes[first]);

@@ -4,8 +4,6 @@
 pub mod page_in;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
-use std::thread::available_parallelism;
 
 use serde::Serialize;
 use tierline_core::port::TierTelemetry;
@@ -28,12 +26,8 @@ pub struct NodeMemory {
     pub total: Bytes,
     /// Free, including the kernel's reserves; after moves, what is expected.
     pub free: Bytes,
-    /// Free for moved pages: without the zones' high (or promotion) watermarks and the protection of lower
-    /// zones. Using more than this wakes kswapd.
-    pub usable: Bytes,
-    /// What moves of base pages have freed. The kernel may keep it in a list of this CPU, from which it allocates first, and not
-    /// count it as free.
-    pub freed: Bytes,
+    /// Of it, what moved pages must leave free, and what may be missing from it: see [`Zone::reserved`].
+    pub reserved: Bytes,
     /// See [`cold_files`].
     pub cold_files: Bytes,
     /// Pages of files, and of shared memory.
@@ -41,26 +35,14 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// What is missing from what moves have freed, if so little is free now: in a list of one CPU. The list holds at most an
-    /// eighth of a node, shared by all CPUs (`zone_highsize` in mm/page_alloc.c).
-    fn listed(&self, free: Bytes) -> Bytes {
-        static CPUS: LazyLock<u64> =
-            LazyLock::new(|| available_parallelism().map_or(1, |cpus| cpus.get() as u64));
-        self.free.saturating_sub(free).min(self.freed).min(Bytes(self.total.0 / 8 / *CPUS))
+    /// Free for moved pages. Using more than this wakes kswapd.
+    pub fn usable(&self) -> Bytes {
+        self.free.saturating_sub(self.reserved)
     }
 
-    /// Counts what moves had freed `before`, and what is still in a list, as free.
-    pub fn add_listed(&mut self, before: &Self) {
-        self.freed = before.listed(self.free);
-        self.free += self.freed;
-        self.usable += self.freed;
-    }
-
-    /// Moved pages found no room: nothing is in a list.
-    pub fn forget_listed(&mut self) {
-        let listed = std::mem::take(&mut self.freed);
-        self.free = self.free.saturating_sub(listed);
-        self.usable = self.usable.saturating_sub(listed);
+    /// What is missing from the reserve.
+    pub fn lacking(&self) -> Bytes {
+        self.reserved.saturating_sub(self.free)
     }
 }
 
@@ -74,9 +56,7 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     let ids = tiers.0.iter().flat_map(|tier| tier.nodes.iter().copied());
     let read = |node: NodeId| {
         let memory = node_memory(root, node)?;
-        // The two files are read one after the other: the result must not exceed the free memory.
-        let usable = zones::usable(&zones, node, is_kernel_tiering).min(memory.free);
-        Ok(NodeMemory { usable, ..memory })
+        Ok(NodeMemory { reserved: zones::reserved(&zones, node, is_kernel_tiering), ..memory })
     };
     ids.map(read).collect()
 }
@@ -91,32 +71,30 @@ pub fn subtract_allocated<'a>(
     nodes: impl Iterator<Item = &'a mut NodeMemory>,
 ) -> Result<()> {
     for node in nodes {
-        let free = match node_memory(root, node.node) {
-            Ok(now) => now.free,
+        match node_memory(root, node.node) {
+            Ok(now) => node.free = node.free.min(now.free),
             Err(error) => {
-                node.usable = Bytes::ZERO;
+                node.free = Bytes::ZERO;
                 return Err(error);
             }
-        };
-        let allocated = node.free.saturating_sub(free + node.listed(free));
-        node.usable = node.usable.saturating_sub(allocated);
-        node.free = node.free.saturating_sub(allocated);
+        }
     }
     Ok(())
 }
 
-/// Free bytes per tier without the kernel's reserves, `more` of each node included; the rest of the telemetry is left
-/// unknown, as the kernel does not count it.
+/// Free bytes per tier without the kernel's reserves, `more` of each node included, or what is missing from these; the rest of
+/// the telemetry is left unknown, as the kernel does not count it.
 pub fn tiers(
     tiers: &Tiers,
     nodes: &[NodeMemory],
     more: impl Fn(&NodeMemory) -> Bytes,
 ) -> Vec<TierTelemetry> {
-    let free = |ids: &[NodeId]| {
-        let here = nodes.iter().filter(|memory| ids.contains(&memory.node));
-        here.map(|memory| memory.usable + more(memory)).sum()
+    let tier = |ids: &[NodeId]| {
+        let here = || nodes.iter().filter(|memory| ids.contains(&memory.node));
+        let free: Bytes = here().map(|memory| memory.usable() + more(memory)).sum();
+        let lacking = here().map(NodeMemory::lacking).filter(|_| free == Bytes::ZERO).sum();
+        TierTelemetry { free, lacking, ..TierTelemetry::default() }
     };
-    let tier = |ids: &[NodeId]| TierTelemetry { free: free(ids), ..TierTelemetry::default() };
     tiers.0.iter().map(|one| tier(&one.nodes)).collect()
 }
 
@@ -133,7 +111,7 @@ pub(crate) fn cold_files([inactive, mapped, shared, dirty, in_writeback]: [Bytes
     inactive.saturating_sub(mapped.saturating_sub(shared) + dirty + in_writeback)
 }
 
-/// What a node's meminfo says; nothing counts as usable.
+/// What a node's meminfo says; nothing counts as reserved.
 fn node_memory(root: &Root, node: NodeId) -> Result<NodeMemory> {
     let path = format!("/sys/devices/system/node/node{}/meminfo", node.0);
     let text = root.read(&path)?;
@@ -142,10 +120,8 @@ fn node_memory(root: &Root, node: NodeId) -> Result<NodeMemory> {
     let cold_files = cold_files(names.map(|name| field(name).unwrap_or_default()));
     let files = field("FilePages").unwrap_or_default();
     let both = field("MemTotal").zip(field("MemFree"));
-    let of_both = |(total, free)| {
-        let (usable, freed) = (Bytes::ZERO, Bytes::ZERO);
-        NodeMemory { node, total, free, usable, freed, cold_files, files }
-    };
+    let of_both =
+        |(total, free)| NodeMemory { node, total, free, reserved: Bytes::ZERO, cold_files, files };
     both.map(of_both).ok_or_else(|| Error::Format {
         path: root.path(path),
         found: text.lines().next().unwrap_or_default().into(),
@@ -325,12 +301,15 @@ mod tests {
         let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
         let nodes = nodes(&root, &machine).expect("nodes");
         assert_eq!(nodes.iter().map(|node| node.cold_files.0 >> 10).collect::<Vec<_>>(), [0, 550]);
-        assert_eq!(nodes[0].usable, Bytes::from_base_pages(59800));
+        assert_eq!(nodes[0].free - nodes[0].usable(), Bytes::from_base_pages(200));
         let measured = tiers(&machine, &nodes, |_| Bytes::ZERO);
-        assert_eq!((measured.len(), measured[1].free), (2, Bytes::from_base_pages(59800)));
+        assert_eq!((measured.len(), measured[1].free), (2, nodes[1].usable()));
         assert_eq!(measured[0].latency, None);
         let with_cold = tiers(&machine, &nodes, |node| node.cold_files);
         assert_eq!(with_cold[1].free, measured[1].free + nodes[1].cold_files);
+        let reserved = nodes[1].free + Bytes(4096);
+        let lacking = tiers(&machine, &[NodeMemory { reserved, ..nodes[1] }], |_| Bytes::ZERO);
+        assert_eq!((lacking[1].free, lacking[1].lacking), (Bytes::ZERO, Bytes(4096)));
     }
 
     #[test]
@@ -338,49 +317,19 @@ mod tests {
         let mib = |mib: u64| Bytes(mib << 20);
         let meminfo = "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 102400 kB\n";
         let (_dir, root) = fake(&[("/sys/devices/system/node/node0/meminfo", meminfo)]);
-        let read_after = |free, usable, freed| {
+        let read = |free| {
             let node = node_memory(&root, NodeId(0)).expect("readable");
-            let mut nodes = [NodeMemory { free, usable, freed, ..node }];
+            let mut nodes = [NodeMemory { free, reserved: mib(80), ..node }];
             subtract_allocated(&root, nodes.iter_mut()).expect("readable");
-            (nodes[0].free, nodes[0].usable)
+            (nodes[0].free, nodes[0].usable())
         };
-        let read = |free, usable| read_after(free, usable, mib(0));
-        assert_eq!(read(mib(130), mib(50)), (mib(100), mib(20)));
-        assert_eq!(read(mib(200), mib(50)), (mib(100), mib(0)));
-        assert_eq!(read(mib(90), mib(50)), (mib(90), mib(50)), "more is free than expected");
-        assert_eq!(
-            read_after(mib(102), mib(50), mib(1)),
-            (mib(101), mib(49)),
-            "in a list of this CPU"
-        );
-        let (_, usable) = read_after(mib(900), mib(850), mib(800));
-        assert!(usable < mib(300), "a list does not hold so much: {usable:?}");
+        assert_eq!(read(mib(130)), (mib(100), mib(20)));
+        assert_eq!(read(mib(90)), (mib(90), mib(10)), "more is free than expected");
         let node = node_memory(&root, NodeId(0)).expect("readable");
         let (_dir, root) = fake(&[]);
-        let mut nodes = [NodeMemory { usable: mib(9), ..node }];
+        let mut nodes = [NodeMemory { free: mib(9), ..node }];
         assert!(subtract_allocated(&root, nodes.iter_mut()).is_err());
-        assert_eq!(nodes[0].usable, mib(0));
-    }
-
-    #[test]
-    fn what_moves_freed_is_usable_while_it_is_in_a_list_of_a_cpu() {
-        let mib = |mib: u64| Bytes(mib << 20);
-        let meminfo = "Node 0 MemTotal: 1048576 kB\nNode 0 MemFree: 102400 kB\n";
-        let (_dir, root) = fake(&[("/sys/devices/system/node/node0/meminfo", meminfo)]);
-        let mut now = node_memory(&root, NodeId(0)).expect("readable");
-        now.usable = mib(50);
-        let before = NodeMemory { free: mib(103), usable: mib(53), freed: mib(1), ..now };
-        now.add_listed(&before);
-        assert_eq!(
-            (now.free, now.usable, now.freed),
-            (mib(101), mib(51), mib(1)),
-            "2 MiB are missing"
-        );
-        now.forget_listed();
-        assert_eq!((now.free, now.usable, now.freed), (mib(100), mib(50), mib(0)));
-        let before = NodeMemory { free: mib(100), freed: mib(1), ..now };
-        now.add_listed(&before);
-        assert_eq!((now.free, now.freed), (mib(100), mib(0)), "the list was emptied");
+        assert_eq!(nodes[0].usable(), mib(0));
     }
 
     #[test]

@@ -48,7 +48,9 @@ const MEASURE_OFTEN: Nanos = Nanos::from_millis(100);
 /// The longest in calm.
 const MEASURE_CALM: Nanos = Nanos::from_secs(5);
 /// The same in times of its cost, which grows with the number of tenants: 10 % of a CPU, and in calm 0.2 %.
-const MEASURE_PAUSE: [u64; 2] = [10, 512];
+const MEASURE_PAUSE: [u64; 2] = [10, MEASURE_PAUSE_WAITING];
+/// The same while nothing is moved before calm: 0.2 %.
+const MEASURE_PAUSE_WAITING: u64 = 512;
 /// The same after moves, if that is shorter: 2 % of a CPU. What they free and use is known, what programs do meanwhile is not.
 const MEASURE_PAUSE_MOVING: u64 = 50;
 
@@ -397,23 +399,20 @@ impl LinuxWorld {
             often.clamp(MEASURE_OFTEN, most)
         } else if self.has_moved {
             (self.measuring * MEASURE_PAUSE_MOVING).min(MEASURE_EVERY)
-        } else {
+        } else if self.calm {
             MEASURE_EVERY
+        } else {
+            // Pages may wait for room.
+            (self.measuring * MEASURE_PAUSE_WAITING).clamp(MEASURE_OFTEN, MEASURE_EVERY)
         }
     }
 
     fn read_memory(&mut self) {
         match telemetry::nodes(&self.root, &self.tiers) {
-            Ok(mut memory) => {
-                for now in &mut memory {
-                    let before = self.memory.iter().find(|before| before.node == now.node);
-                    before.into_iter().for_each(|before| now.add_listed(before));
-                }
-                self.memory = memory;
-            }
+            Ok(memory) => self.memory = memory,
             Err(problem) => {
                 // Unknown free memory counts as none: nothing is moved until it can be read again.
-                self.memory.iter_mut().for_each(|node| node.usable = Bytes::ZERO);
+                self.memory.iter_mut().for_each(|node| node.free = Bytes::ZERO);
                 self.problems.push(problem);
             }
         }
@@ -604,13 +603,13 @@ impl LinuxWorld {
             return Bytes::ZERO;
         };
         let below = self.nodes_of(TierId(tier.0 + 1));
-        let below = below.map(|node| node.usable + self.may_free(node, now)).sum();
+        let below = below.map(|node| node.usable() + self.may_free(node, now)).sum();
         cache.may_free(node.node, node.cold_files, below, now)
     }
 
     /// Lets cold pages of files give way to what programs will allocate in fast memory.
     fn keep_headroom(&mut self, now: Nanos) {
-        let free = self.memory.iter().map(|node| node.usable + self.may_free(node, now)).sum();
+        let free = self.memory.iter().map(|node| node.usable() + self.may_free(node, now)).sum();
         let capacity = self.tiers[TierId::FAST].capacity;
         if let Some(cache) = &mut self.page_cache {
             let wanted = cache.headroom(now, free, capacity);
@@ -620,7 +619,10 @@ impl LinuxWorld {
 
     /// Lets cold pages of files give way to `wanted` bytes for a tier, if these find no room otherwise. True if some did.
     fn make_room(&mut self, to: TierId, wanted: Bytes, now: Nanos) -> bool {
-        let short = wanted.saturating_sub(self.nodes_of(to).map(|node| node.usable).sum());
+        let [usable, lacking]: [Bytes; 2] =
+            [NodeMemory::usable, NodeMemory::lacking].map(|part| self.nodes_of(to).map(part).sum());
+        let wanted = if usable == Bytes::ZERO { wanted + lacking } else { wanted };
+        let short = wanted.saturating_sub(usable);
         let nodes = self.nodes_of(to).map(|node| (self.may_free(node, now), *node));
         let Some((available, before)) = nodes.max_by_key(|(available, _)| *available) else {
             return false;
@@ -642,7 +644,7 @@ impl LinuxWorld {
         };
         // The kernel keeps some of what was freed in lists of this CPU, and counts it as free later.
         let freed = before.files.saturating_sub(after.files);
-        after.usable = after.usable.max(before.usable + freed);
+        after.free = after.free.max(before.free + freed);
         if let Some(cache) = &mut self.page_cache
             && freed.0 < asked.0 / 2
         {
@@ -693,6 +695,10 @@ impl World for LinuxWorld {
         }
         if !out.samples.is_empty() {
             self.last_sample = Some(now);
+        }
+        // What a scan has found is placed now, in the room that there is now.
+        if out.window.is_some() {
+            self.read_memory();
         }
         self.locate(out);
         if let Some(units) = &mut self.units {

@@ -16,18 +16,23 @@ use crate::event::Event;
 use crate::intake::ManagedMemory;
 use crate::migrator::budget::TokenBucket;
 use crate::migrator::costs::Costs;
+use crate::migrator::due::Due;
 use crate::migrator::history::History;
 use crate::migrator::retries::{Attempt, Retries};
 use crate::migrator::shared::{Mappers, SharedPages};
 use crate::page::{PageIdx, PageTable};
 use crate::policy::interface::Policy;
 use crate::port::{
-    Capability, Move, Order, Outcome, PageAddress, PageSize, Reason, SpaceEvent, Telemetry,
-    TenantId, World,
+    Capability, Move, Order, Outcome, PageAddress, PageSize, Reason, SpaceEvent, SpaceId,
+    Telemetry, TenantId, Vpn, World,
 };
 use crate::qos::allowance::Allowance;
 use crate::tier::TierId;
 use crate::unit::{Bytes, BytesPerSec, Nanos};
+
+/// Time after which a page that found no room may be ordered again. Ours: if what the world counts as free is not, orders that
+/// fail must not take much time.
+const CONSIDERED_AGAIN: Nanos = Nanos::from_millis(100);
 
 /// Counts of the outcomes of orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -86,6 +91,8 @@ pub struct Migrator {
     history: History,
     retries: Retries,
     shared: SharedPages,
+    /// Pages whose promotion found no room, until a policy considers them again.
+    waiting: Due<(SpaceId, Vpn)>,
     /// Measured costs of orders.
     pub costs: Costs,
     /// Totals so far.
@@ -100,13 +107,27 @@ impl Migrator {
             history: History::default(),
             retries: Retries::default(),
             shared: SharedPages::default(),
+            waiting: Due::default(),
             costs: Costs::default(),
             counts: OrderCounts::default(),
         }
     }
 
+    /// Begins a tick: finds the pages that were turned away a moment ago. Returns the bytes that can be moved.
+    pub fn begin(
+        &mut self,
+        now: Nanos,
+        pages: &PageTable,
+        turned_away: &mut Vec<PageIdx>,
+    ) -> Bytes {
+        turned_away.clear();
+        let due = self.waiting.take(now);
+        turned_away.extend(due.filter_map(|(space, vpn)| pages.find(space, vpn)));
+        self.budget(now)
+    }
+
     /// Bytes that can be moved in one tick now.
-    pub fn budget(&mut self, now: Nanos) -> Bytes {
+    fn budget(&mut self, now: Nanos) -> Bytes {
         self.budget.refill(now).min(self.costs.bytes_per_tick())
     }
 
@@ -339,7 +360,12 @@ impl Migrator {
                     on.memory.pages.clear_tier(page);
                 }
             }
-            Outcome::NoRoom => {}
+            // The world knows now how much room there is, but the page may be hit again late.
+            Outcome::NoRoom => {
+                if m.to < m.from {
+                    self.waiting.add(on.now + CONSIDERED_AGAIN, (m.space, m.vpn));
+                }
+            }
         }
         if !matches!(outcome, Outcome::Done | Outcome::Skipped) {
             *self.counts.failed.entry(outcome.name()).or_default() += 1;

@@ -144,7 +144,9 @@ impl Tierline {
             view.memory.pages.prefetch(pages.iter().copied());
             pages.iter().for_each(|&page| self.list_page(view, page, &floors));
         }
-        self.candidates.count_hits(view.evidence.touched.len());
+        let turned_away = view.evidence.turned_away;
+        turned_away.iter().for_each(|&page| self.list_page(view, page, &floors));
+        self.candidates.count_hits(view.evidence.touched.len() + turned_away.len());
         for part in self.splitting.take_parts(view) {
             self.list_page(view, part, &floors);
         }

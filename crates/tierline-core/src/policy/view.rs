@@ -54,6 +54,8 @@ pub struct Evidence<'a> {
     pub spreads: Option<&'a [Spread]>,
     /// Whether the pages asked about in the last tick were accessed; `None` if the world does not know.
     pub answers: &'a [(PageIdx, Option<bool>)],
+    /// Pages whose promotion found no room a moment ago.
+    pub turned_away: &'a [PageIdx],
 }
 
 /// The managed pages and their estimates.

@@ -13,6 +13,8 @@ use crate::unit::{Bytes, BytesPerSec, Nanos};
 pub struct TierTelemetry {
     /// Bytes free in the tier's nodes, without the kernel's own reserves, and those that give way when room is needed.
     pub free: Bytes,
+    /// If none are free, the bytes that are missing from these reserves: they come before any page that moves in.
+    pub lacking: Bytes,
     /// Bytes of the tier that the managed programs use.
     pub managed: Bytes,
     /// Since the last call, new pages were placed elsewhere because less than the kernel's low watermark was

@@ -28,6 +28,8 @@ struct Faulty {
     exits_after: Option<usize>,
     /// Another program takes all free fast memory in the middle of a batch.
     fills_up: bool,
+    /// No page finds room in fast memory, though it counts as free.
+    is_full: bool,
     counters: Counters,
 }
 
@@ -54,6 +56,7 @@ impl Faulty {
             lost_samples: 0,
             exits_after: None,
             fills_up: false,
+            is_full: false,
             counters: Counters::Fine,
         }
     }
@@ -72,6 +75,7 @@ impl Faulty {
             {
                 Outcome::Shared
             }
+            _ if self.is_full && m.to == TierId::FAST => Outcome::NoRoom,
             n if n < self.busy => Outcome::Busy,
             n if n < self.busy + self.refused => Outcome::Refused,
             _ => return self.toy.try_move(m),
@@ -164,6 +168,18 @@ fn busy_pages_are_retried_and_promoted() {
     let engine = run(&mut world, 0, 100);
     assert!(world.toy.fast_share() > 0.85, "{}", world.toy.fast_share());
     assert!(engine.migrator().counts.failed["busy"] > 0);
+}
+
+/// Promotions find no room, then there is some, and no page is hit any more.
+#[test]
+fn pages_that_found_no_room_need_no_other_hit() {
+    let mut world = Faulty::new(8);
+    world.is_full = true;
+    let mut engine = run(&mut world, 0, 50);
+    let before = world.toy.fast_share();
+    (world.is_full, world.lost_samples) = (false, 100);
+    continue_run(&mut engine, &mut world, 50..60);
+    assert!(world.toy.fast_share() > before + 0.5, "{before} to {}", world.toy.fast_share());
 }
 
 /// Busy pages are tried again, beside other pages that the next plans took for them.

@@ -24,11 +24,12 @@ use Legal::{Switch, UpTo, Word};
 const ANY: Legal = UpTo(u32::MAX as u64);
 
 /// Every setting at a fixed path.
-const SETTINGS: [(&str, Legal); 15] = [
+const SETTINGS: [(&str, Legal); 16] = [
     ("/proc/sys/kernel/numa_balancing", UpTo(4)),
     ("/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps", ANY),
     ("/proc/sys/vm/watermark_scale_factor", UpTo(3000)),
     ("/proc/sys/vm/watermark_boost_factor", ANY),
+    ("/proc/sys/vm/percpu_pagelist_high_fraction", ANY),
     ("/sys/kernel/mm/numa/demotion_enabled", Switch),
     ("/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms", ANY),
     ("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms", ANY),

@@ -163,7 +163,8 @@ impl Manager {
             let findings: Vec<Finding> = conflicts::demotion(root).into_iter().collect();
             conflicts::apply(&journal, root, &findings)?;
             notes.extend(findings.iter().map(announcement));
-            if let Some(finding) = conflicts::boosting(root) {
+            let reclaim = [conflicts::boosting(root), conflicts::page_lists(root, &tiers)];
+            for finding in reclaim.into_iter().flatten() {
                 let note = announcement(&finding);
                 // Where it cannot be changed, as in some containers, programs are managed all the same.
                 let done = conflicts::apply(&journal, root, &[finding]);
@@ -365,7 +366,7 @@ fn about_tiers(tiers: &Tiers) -> String {
 fn about_room(tiers: &Tiers, nodes: &[NodeMemory]) -> Option<String> {
     let Tier { name, nodes: ids, capacity, .. } = tiers.0.first()?;
     let here = nodes.iter().filter(|memory| ids.contains(&memory.node));
-    let room: Bytes = here.clone().map(|memory| memory.usable + memory.cold_files).sum();
+    let room: Bytes = here.clone().map(|memory| memory.usable() + memory.cold_files).sum();
     let is_little = here.count() > 0 && room.0 < capacity.0 / LITTLE_ROOM_OF;
     is_little.then(|| {
         format!(
@@ -401,10 +402,9 @@ mod tests {
             bandwidth: None,
         };
         let tiers = Tiers(vec![tier("near", 0), tier("far", 1)]);
-        let about = |usable, cold_files| {
-            let (total, free, freed, files) = (mib(320), mib(320), mib(0), mib(0));
-            let node = NodeId(0);
-            let memory = NodeMemory { node, total, free, usable, freed, cold_files, files };
+        let about = |free, cold_files| {
+            let (node, total, reserved, files) = (NodeId(0), mib(320), mib(0), mib(0));
+            let memory = NodeMemory { node, total, free, reserved, cold_files, files };
             let other = NodeMemory { node: NodeId(1), ..memory };
             about_room(&tiers, &[memory, other])
         };

@@ -29,22 +29,27 @@ pub struct Zone {
     pub managed: u64,
     /// Pages reserved against allocations that a higher zone could serve (`protection`, its largest).
     pub protection: u64,
+    /// Pages that a CPU takes into its list at once, at least.
+    pub batch: u64,
 }
 
+/// A CPU takes up to this many batches into its list at once, without another look at the watermarks
+/// (`CONFIG_PCP_BATCH_SCALE_MAX` is 5).
+const BATCHES: u64 = 32;
+
 impl Zone {
-    /// Free pages that a migrated page can use without waking kswapd: free less the watermark (`promo` if the
-    /// kernel tiers by itself, otherwise `high`) less the protection of lower zones.
-    pub fn usable(&self, is_kernel_tiering: bool) -> u64 {
+    /// Pages that must be free for the next one to be used without waking kswapd: the watermark (`promo` if the kernel tiers by
+    /// itself, otherwise `high`), the protection of lower zones, and what a CPU may take for its list.
+    pub fn reserved(&self, is_kernel_tiering: bool) -> u64 {
         let mark = if is_kernel_tiering { self.high.max(self.promo) } else { self.high };
-        self.free.saturating_sub(mark).saturating_sub(self.protection)
+        (mark + self.protection + self.batch * BATCHES).min(self.managed)
     }
 }
 
-/// The free bytes of `node` that pages can be moved to; see [`Zone::usable`].
-pub fn usable(zones: &[Zone], node: NodeId, is_kernel_tiering: bool) -> Bytes {
-    let pages =
-        zones.iter().filter(|zone| zone.node == node).map(|zone| zone.usable(is_kernel_tiering));
-    Bytes::from_base_pages(pages.sum())
+/// The bytes of `node` that must be free; see [`Zone::reserved`].
+pub fn reserved(zones: &[Zone], node: NodeId, is_kernel_tiering: bool) -> Bytes {
+    let here = zones.iter().filter(|zone| zone.node == node);
+    Bytes::from_base_pages(here.map(|zone| zone.reserved(is_kernel_tiering)).sum())
 }
 
 /// Reads every zone that has memory.
@@ -68,6 +73,9 @@ pub fn parse(text: &str) -> Vec<Zone> {
         }
         let Some(zone) = zones.last_mut() else { continue };
         let line = line.trim_start();
+        if let Some(batch) = line.strip_prefix("batch:") {
+            zone.batch = batch.trim().parse().unwrap_or(0);
+        }
         // Most lines are statistics, and page lists of every CPU.
         if !counters && !line.starts_with("pages") {
             continue;
@@ -136,6 +144,7 @@ Node 0, zone   Normal
     cpu: 0
               count:    1
               high:     378
+              batch:    3
 Node 0, zone  Movable
   pages free     0
         high     32
@@ -149,13 +158,21 @@ Node 1, zone  Movable
 ";
 
     #[test]
-    fn watermarks_are_taken_off_the_free_pages() {
+    fn watermarks_and_what_a_cpu_takes_at_once_are_reserved() {
         let zones = parse(TEXT);
         assert_eq!(zones.len(), 2, "an empty zone is left out");
         assert_eq!((zones[0].min, zones[0].high, zones[0].promo), (100, 150, 175));
-        assert_eq!(usable(&zones, NodeId(0), false), Bytes::from_base_pages(1000 - 150 - 40));
-        assert_eq!(usable(&zones, NodeId(0), true), Bytes::from_base_pages(1000 - 175 - 40));
-        assert_eq!(usable(&zones, NodeId(1), true), Bytes::from_base_pages(450));
+        let pages = |node, kernel| reserved(&zones, NodeId(node), kernel).base_pages();
+        assert_eq!(pages(0, false), 150 + 40 + 32 * 3);
+        assert_eq!(pages(0, true), 175 + 40 + 32 * 3);
+        assert_eq!(pages(1, true), 50);
+    }
+
+    /// The protection of a small zone against a large one is larger than itself.
+    #[test]
+    fn a_zone_reserves_no_more_than_it_has() {
+        let zones = parse(&TEXT.replace("(0, 0, 40)", "(0, 0, 9000)"));
+        assert_eq!(reserved(&zones, NodeId(0), false).base_pages(), 3840);
     }
 
     #[test]

@@ -388,8 +388,13 @@ impl Visit for Look<'_> {
             self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
             leaf.accessed &= !self.last.skips(leaf.vpn);
             let is_slow = tier.is_some_and(|tier| tier > TierId::FAST);
-            if leaf.accessed && is_slow && !self.last.is_again(leaf.vpn) {
-                self.second_look.add(leaf.vpn);
+            if leaf.accessed && is_slow {
+                let is_again = self.last.is_again(leaf.vpn);
+                self.scan.seen.slow_accessed += 1;
+                self.scan.seen.slow_again += u64::from(is_again);
+                if !is_again {
+                    self.second_look.add(leaf.vpn);
+                }
             }
         }
         self.scan.page(leaf, tier);

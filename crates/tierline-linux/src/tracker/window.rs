@@ -34,6 +34,8 @@ const MOST_TOUCHED: f64 = 0.25;
 
 /// Share of the pages found by one window that the next one should find, too. Ours.
 const FOUND_AGAIN: f64 = 0.6;
+/// Pages that are found again this many times as often as any page is found are hot ones. Ours.
+const STANDS_OUT: f64 = 4.0;
 /// A window becomes longer by this factor at most.
 const MOST_LONGER: f64 = 8.0;
 /// Pages from which that share can be told.
@@ -205,6 +207,8 @@ pub struct WindowPace {
     exhausted: u32,
     /// The window that separates best.
     best: Option<Separation>,
+    /// The last window found hot pages of slow memory, but not each time.
+    hides_hot: bool,
     /// Since the last change or promotions, a longer window than the best has separated less.
     longer_is_worse: bool,
     /// The window before this one.
@@ -239,6 +243,7 @@ impl WindowPace {
             promoted: 0,
             exhausted: 0,
             best: None,
+            hides_hot: false,
             longer_is_worse: false,
             last_window: Nanos::ZERO,
             before_pause: None,
@@ -290,13 +295,15 @@ impl WindowPace {
     }
 
     /// Records which part of the pages found by the last window this one found, too. The mean for windows of this length.
-    fn record_separation(&mut self, Repeated { before, again }: Repeated) -> Option<f64> {
+    fn record_separation(&mut self, seen: ReadCounts) -> Option<f64> {
+        let Repeated { before, again } = seen.repeated;
         let last = std::mem::replace(&mut self.last_window, self.window);
         if before < ENOUGH {
             return None;
         }
         let found_again = ratio(again, before);
-        if !are_alike(last, self.window) {
+        // A few pages that are accessed all the time show nothing of those that wait in slow memory.
+        if !are_alike(last, self.window) || seen.slow_accessed < ENOUGH {
             return Some(found_again);
         }
         let this = Separation { window: self.window, found_again };
@@ -438,13 +445,15 @@ impl WindowPace {
             base.present -= seen.huge_present;
             base.accessed -= seen.huge_accessed;
         }
-        let found_again = self.record_separation(seen.repeated);
+        let found_again = self.record_separation(seen);
+        let hid_hot = std::mem::replace(&mut self.hides_hot, hides_hot_pages(seen));
         let promoted = std::mem::take(&mut self.promoted);
         let of_use = promoted >= ENOUGH && ratio(promoted, seen.accessed.max(1)) > OF_USE;
         self.exhausted = if of_use { 0 } else { self.exhausted + 1 };
         self.longer_is_worse &= !of_use;
         let few = match found_again {
             Some(share) if share < FOUND_AGAIN => wanted / 2.0,
+            Some(_) if hid_hot && self.hides_hot => wanted / 2.0,
             Some(_) if self.exhausted < EXHAUSTED || self.longer_is_worse => 0.0,
             Some(share) if self.separates_less(share) => {
                 self.longer_is_worse = true;
@@ -467,6 +476,9 @@ impl WindowPace {
         };
         // Each page is accessed when it is filled: in one short window, not in several long ones, as hot pages are.
         let fills = self.present > 0 && self.grew(seen.present);
+        if fills {
+            self.refocus();
+        }
         let most = if fills { self.settings.window } else { longest };
         let before = std::mem::replace(&mut self.window, window.min(most).clamp(shortest, longest));
         if self.window > before {
@@ -542,6 +554,15 @@ impl WindowPace {
         };
         earned_at(budget, owed)
     }
+}
+
+/// Whether pages remain in slow memory that are accessed again far more often than others, but not in each window: fast memory
+/// has those by now that are.
+fn hides_hot_pages(seen: ReadCounts) -> bool {
+    let again = ratio(seen.slow_again, seen.slow_accessed.max(1));
+    seen.slow_accessed >= ENOUGH
+        && again < FOUND_AGAIN
+        && again > STANDS_OUT * ratio(seen.accessed, seen.present)
 }
 
 /// The time in which a budget, a share of one CPU, pays for `owed` seconds of CPU time.
@@ -741,8 +762,15 @@ pub(super) mod tests {
         let mut pace = WindowPace::new(WindowSettings::default());
         let look = |pace: &mut WindowPace, again| {
             let repeated = Repeated { before: 100, again };
-            let seen =
-                ReadCounts { present: 10_000, accessed: 100, repeated, ..ReadCounts::default() };
+            let (accessed, slow_accessed, slow_again) = (100, 100, again);
+            let seen = ReadCounts {
+                present: 10_000,
+                accessed,
+                repeated,
+                slow_accessed,
+                slow_again,
+                ..ReadCounts::default()
+            };
             pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
             pace.window().0 / 1_000_000
         };
@@ -759,14 +787,75 @@ pub(super) mod tests {
         assert_eq!(pace.window().0, 20_000_000, "a change is observed with the best window");
     }
 
+    /// Of 10,000 pages 500 are accessed, and 80 % again, most of them in fast memory; in slow memory 30 or 15 of 100.
+    #[test]
+    fn a_window_becomes_longer_for_hot_pages_of_slow_memory() {
+        let window = |slow_again, slow_accessed| {
+            let mut pace = WindowPace::new(WindowSettings::default());
+            let repeated = Repeated { before: 500, again: 400 };
+            let (present, accessed) = (10_000, 500);
+            let rest = ReadCounts::default();
+            let seen =
+                ReadCounts { present, accessed, repeated, slow_accessed, slow_again, ..rest };
+            pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            assert_eq!(pace.window(), WindowSettings::default().window, "one may be by chance");
+            pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            pace.window().0 / 1_000_000
+        };
+        assert_eq!(window(30, 100), 50, "until an eighth of the pages are accessed");
+        assert_eq!(window(15, 100), 20, "three times as often as any page");
+        assert_eq!(window(70, 100), 20, "it finds them each time");
+        assert_eq!(window(15, 50), 20, "too few to tell");
+    }
+
+    /// Of 10,000 pages 100 are accessed: those of fast memory again and again, in the shortest windows, too.
+    #[test]
+    fn a_window_that_shows_no_pages_of_slow_memory_is_not_the_best() {
+        let settings =
+            WindowSettings { window: Nanos::from_millis(2), ..WindowSettings::default() };
+        let look = |pace: &mut WindowPace, again, slow_accessed| {
+            let repeated = Repeated { before: 100, again };
+            let (present, accessed, slow_again) = (10_000, 100, slow_accessed);
+            let rest = ReadCounts::default();
+            let seen =
+                ReadCounts { present, accessed, repeated, slow_accessed, slow_again, ..rest };
+            pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            pace.window().0 / 1_000_000
+        };
+        let mut pace = WindowPace::new(settings);
+        assert_eq!([90, 90, 90].map(|again| look(&mut pace, again, 10)), [2, 2, 16]);
+        assert_eq!([70, 70, 70].map(|again| look(&mut pace, again, 80)), [16, 16, 128]);
+    }
+
+    /// Windows of 2 ms separate best while the program has 10,000 pages. Then it has 11,000.
+    #[test]
+    fn what_was_best_for_less_memory_is_forgotten() {
+        let settings =
+            WindowSettings { window: Nanos::from_millis(2), ..WindowSettings::default() };
+        let mut pace = WindowPace::new(settings);
+        let mut look = |present| {
+            let repeated = Repeated { before: 100, again: 80 };
+            let (accessed, slow_accessed, slow_again) = (100, 100, 80);
+            let rest = ReadCounts::default();
+            let seen =
+                ReadCounts { present, accessed, repeated, slow_accessed, slow_again, ..rest };
+            pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+            pace.pause(Nanos::ZERO, Cost::default(), Nanos::ZERO, present);
+            pace.best.is_some()
+        };
+        assert_eq!([look(10_000), look(10_000), look(11_000)], [false, true, false]);
+    }
+
     /// Windows of 20 ms find 80 % again. When something changes, one of them finds other pages.
     #[test]
     fn one_window_that_finds_other_pages_does_not_make_it_longer() {
         let mut pace = WindowPace::new(WindowSettings::default());
         let mut look = |again| {
             let repeated = Repeated { before: 100, again };
+            let (present, accessed, slow_accessed, slow_again) = (1_000, 100, 100, again);
+            let rest = ReadCounts::default();
             let seen =
-                ReadCounts { present: 1_000, accessed: 100, repeated, ..ReadCounts::default() };
+                ReadCounts { present, accessed, repeated, slow_accessed, slow_again, ..rest };
             pace.adapt(seen, seen, Bytes::from_base_pages(1_000));
             pace.window().0 / 1_000_000
         };

@@ -186,6 +186,10 @@ pub struct ReadCounts {
     pub in_unknown_memory: u64,
     /// Accessed in the last scan, too, if that is known.
     pub repeated: Repeated,
+    /// Base pages of slow memory that were accessed, if tiers are known.
+    pub slow_accessed: u64,
+    /// Of them, those that were accessed in the last scan, too.
+    pub slow_again: u64,
     /// The process has not run, so it was not read.
     pub is_skipped: bool,
 }
@@ -213,6 +217,8 @@ impl std::ops::AddAssign for ReadCounts {
         self.in_unknown_memory += other.in_unknown_memory;
         self.repeated.before += other.repeated.before;
         self.repeated.again += other.repeated.again;
+        self.slow_accessed += other.slow_accessed;
+        self.slow_again += other.slow_again;
     }
 }
 

@@ -57,6 +57,7 @@ impl World for ModelWorld {
             let ran = since.ns > 0.0;
             TierTelemetry {
                 free: self.frames.free_bytes(tier),
+                lacking: Bytes::ZERO,
                 managed: managed(tier),
                 failed_allocations: failed_allocations[t],
                 latency: since.latency_ns(t).map(nanos),

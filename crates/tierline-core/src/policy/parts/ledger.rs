@@ -26,8 +26,10 @@ pub enum Shortage {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     budget: Bytes,
-    /// Below zero if less is free than the reserve.
+    /// Below zero if less is free than the reserve, or the world lacks some of its own.
     room: Vec<i128>,
+    /// What the world lacks; see [`TierTelemetry::lacking`](crate::port::TierTelemetry::lacking).
+    lacking: Vec<i128>,
     allowance: Allowance,
 }
 
@@ -39,11 +41,15 @@ impl Ledger {
         let allowance = view.machine.allowance;
         let room = tiers.map(|((tier, _), measured)| {
             let free = i128::from(measured.free.0) - i128::from(reserve(tier).0);
-            allowance.left_for_all(tier).map_or(free, |left| i128::from(left.0).min(free))
+            let left = allowance.left_for_all(tier);
+            let room = left.map_or(free, |left| i128::from(left.0).min(free));
+            let lacking = i128::from(measured.lacking.0);
+            (room - lacking, lacking)
         });
-        let room: Vec<i128> = room.collect();
+        let (room, lacking): (Vec<i128>, Vec<i128>) = room.unzip();
         debug_assert_eq!(room.len(), view.machine.tiers.len(), "every tier is measured");
-        Self { budget: view.machine.budget.min(cap), room, allowance: allowance.clone() }
+        let budget = view.machine.budget.min(cap);
+        Self { budget, room, lacking, allowance: allowance.clone() }
     }
 
     /// The remaining limits of tenants.
@@ -85,9 +91,10 @@ impl Ledger {
         Bytes(u64::try_from(room.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// Whether less than its reserve is free in a tier.
+    /// Whether less than its reserve is free in a tier, whatever the world lacks.
     pub fn is_short(&self, tier: TierId) -> bool {
-        self.room.get(tier.index()).is_some_and(|&room| room < 0)
+        let free = self.room.get(tier.index()).zip(self.lacking.get(tier.index()));
+        free.is_some_and(|(&room, &lacking)| room + lacking < 0)
     }
 
     /// Bytes that may still be moved.

@@ -131,13 +131,20 @@ fn gives_way(
 mod tests {
     use super::*;
     use crate::policy::parts::stage::Stage;
+    use crate::port::TierTelemetry;
     use crate::unit::{Bytes, Nanos};
 
     /// Four pages with these rates in a full fast tier; the number of planned demotions.
     fn demoted(rates: [f32; 4], newcomer: f32, reserve: Bytes) -> usize {
-        let mut stage = Stage::of_base_pages(4, TierId::FAST);
-        stage.set_rates(&rates);
-        stage.telemetry.tiers[0].free = Bytes::ZERO;
+        demoted_lacking(0, &rates, newcomer, reserve)
+    }
+
+    /// The same where so many base pages are missing from the world's own reserves.
+    fn demoted_lacking(lacking: u64, rates: &[f32], newcomer: f32, reserve: Bytes) -> usize {
+        let mut stage = Stage::of_base_pages(rates.len() as u64, TierId::FAST);
+        stage.set_rates(rates);
+        let (free, lacking) = (Bytes::ZERO, Bytes::from_base_pages(lacking));
+        stage.telemetry.tiers[0] = TierTelemetry { free, lacking, ..stage.telemetry.tiers[0] };
         let pages = stage.all.clone();
         let (mut hands, mut plan) = (Hands::default(), Plan::default());
         let mut view = stage.view();
@@ -223,5 +230,16 @@ mod tests {
     #[test]
     fn headroom_demotes_as_many_pages_as_are_missing() {
         assert_eq!(demoted([100.0; 4], 0.0, Bytes::from_base_pages(1)), 1);
+    }
+
+    #[test]
+    fn what_the_world_lacks_is_made_up_for_by_the_first_newcomer_alone() {
+        let demoted = |lacking, newcomer, reserve| {
+            demoted_lacking(lacking, &[100.0; 64], newcomer, Bytes::from_base_pages(reserve))
+        };
+        assert_eq!(demoted(2, 200.0, 0), 3);
+        assert_eq!(demoted(2, 0.0, 0), 0);
+        assert_eq!(demoted(2, 0.0, 1), 1, "headroom is kept without");
+        assert_eq!(demoted(64, 200.0, 0), 0, "all or nothing");
     }
 }

@@ -129,6 +129,7 @@ impl Stage {
                 observed_regions: &[],
                 spreads: self.spreads.as_deref(),
                 answers: &[],
+                turned_away: &[],
             },
             memory: Memory {
                 pages: &mut self.pages,
