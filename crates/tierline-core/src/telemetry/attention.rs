@@ -10,6 +10,7 @@
 use crate::port::{Attention, SampledHits};
 use crate::telemetry::found_again::FoundAgain;
 use crate::telemetry::phase_change::PhaseChange;
+use crate::telemetry::slow_hits::{RISE, SlowHits};
 use crate::unit::Nanos;
 
 /// Time without a sign of change before attention becomes calm.
@@ -29,14 +30,6 @@ const FEW_OF: u64 = 256;
 /// A program that grows by more than one in this many pages between two reports is still filling its memory: what it
 /// accesses then says little about what it accesses later.
 const GROWTH_OF: u64 = 16;
-/// A rise of the slow tiers' hit rate by this factor is a change, not noise.
-const RISE: f64 = 2.5;
-/// A rise must be this many standard deviations: one count in 700 is higher by chance.
-const DEVIATIONS: f64 = 3.0;
-/// For a suspicion a smaller rise suffices if a sample shows it with this many: one sample in forty does so by chance, which
-/// costs one full report, but a missed change costs slow accesses until the next samples.
-const SAMPLED_RISE: f64 = 1.5;
-const SAMPLED_DEVIATIONS: f64 = 2.0;
 /// Weight of the newest report in the average.
 const WEIGHT: f64 = 0.125;
 /// The same for what falls while pages are placed: the ratio of slow to fast hits, and until calm the rate.
@@ -45,43 +38,6 @@ const FALL_WEIGHT: f64 = 0.5;
 const CHANGES_IGNORED: Nanos = Nanos::from_secs(10);
 /// Reports needed in an average before anything is compared with it.
 const FEW: u32 = 4;
-
-/// One report of hits on slow tiers. A hit of a page that was watched for a shorter window than others weighs
-/// more.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SlowHits {
-    /// Hits per second of watched time on all pages there.
-    pub per_sec: f64,
-    /// The hits themselves, on slow tiers and on the fastest.
-    pub counts: [f64; 2],
-    /// The variance of those on slow tiers: their number, if all weigh one.
-    pub slow_variance: f64,
-    /// Projected from a sample of pages, or from a device's count.
-    pub projected: bool,
-    /// The hits of that sample.
-    pub sampled: Option<SampledHits>,
-    /// See [`crate::port::Observations::found_again`].
-    pub found_again: Option<[u64; 2]>,
-}
-
-impl SlowHits {
-    /// Whether the rate is above the usual one, and not by chance, where counts vary `dispersion` times as much as
-    /// Poisson's.
-    fn exceeds(&self, usual: f64, dispersion: f64) -> bool {
-        // At least one: a single hit is no evidence.
-        let is_more = |hits: f64, deviations: f64, dispersion: f64| {
-            let mean = (hits * usual / self.per_sec.max(f64::MIN_POSITIVE)).max(1.0);
-            hits > mean + deviations * (dispersion * mean).sqrt()
-        };
-        if let Some(SampledHits { hits, .. }) = self.sampled {
-            return self.per_sec > SAMPLED_RISE * usual
-                && is_more(hits, SAMPLED_DEVIATIONS, dispersion);
-        }
-        // The few pages of a program that wakes up for a moment are no change. A device counts no pages.
-        let pages = self.counts[0].powi(2) / self.slow_variance;
-        self.per_sec > RISE * usual && (self.counts[0] <= 0.0 || is_more(pages, DEVIATIONS, 1.0))
-    }
-}
 
 /// Monitors the slow tiers' hit rate.
 #[derive(Clone, Debug, Default)]
@@ -248,6 +204,11 @@ impl AttentionControl {
             self.dispersion += weight * (variance / hits - self.dispersion);
         }
         *reports = reports.saturating_add(1);
+        // Where fewer hits are counted, a sample would show fewer, too.
+        let [now, in_samples] = &mut self.averages;
+        if !projected && counted.0 > 0.0 {
+            in_samples.0 *= now.0 / counted.0;
+        }
         rose
     }
 
@@ -437,6 +398,18 @@ mod tests {
         assert_eq!(calm.update(at(5_000), projected(40.0), 0, 1_000), Attention::Calm);
         assert_eq!(calm.update(at(6_000), counted(110.0), 0, 1_000), Attention::Calm, "as usual");
         assert_eq!(calm.update(at(7_000), projected(300.0), 0, 1_000), Attention::Suspicious);
+    }
+
+    /// Samples show 12,000 hits a second before pages are placed, scans 10,000 before and 1,000 after.
+    #[test]
+    fn samples_from_before_pages_were_placed_do_not_hide_a_rise() {
+        let mut calm = AttentionControl::default();
+        let mut tell = |ms, report| calm.update(at(ms), report, 0, 1_000);
+        (0..8).for_each(|ms| _ = tell(100 * ms, counted(10_000.0)));
+        tell(850, projected(12_000.0));
+        (9..40).for_each(|ms| _ = tell(100 * ms, counted(1_000.0)));
+        assert_eq!(tell(4_500, projected(1_300.0)), Attention::Calm);
+        assert_eq!(tell(5_000, projected(8_000.0)), Attention::Suspicious);
     }
 
     /// By hand: with a usual rate of 100, 40 hits of which 20 are expected are 4.5 standard deviations, and 10 of which 5

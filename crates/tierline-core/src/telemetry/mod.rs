@@ -21,6 +21,7 @@ pub mod profile;
 pub mod rates;
 pub mod recapture;
 pub mod sketch;
+pub mod slow_hits;
 pub mod subpages;
 pub mod tally;
 
