@@ -66,6 +66,7 @@ swap() {
 
 # The files of all settings that a manager may change; patterns.
 setting_files="/proc/sys/kernel/numa_balancing* /sys/kernel/debug/sched/numa_balancing/* /sys/kernel/mm/numa/demotion_enabled /proc/sys/vm/watermark_*_factor \
+	/proc/sys/vm/percpu_pagelist_high_fraction \
 	/sys/module/damon_*/parameters/enabled $ladder/nr_kdamonds $ladder/*/state /proc/sys/kernel/perf_event_* \
 	/sys/kernel/mm/transparent_hugepage/enabled /sys/bus/pci/devices/*/enable"
 
