@@ -3,16 +3,9 @@
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo 0 >/sys/kernel/mm/numa/demotion_enabled
-socket=/tmp/redis.sock
 
 settings >/out/full.before
-tierline run --summary /out/full.summary.json -- \
-	redis-server --save '' --appendonly no --port 0 --unixsocket $socket --daemonize no >/out/full.out 2>/out/full.err &
-manager=$!
-until [ -S $socket ]; do
-	kill -0 $manager 2>/dev/null || exit 1
-	sleep 0.1
-done
+managed_redis full
 client="lab-load redis-client --socket $socket --keys 120000 --value 4000"
 $client --load-only --report /out/filled.json || exit 1
 $client --hot-keys-share 0.04 --hot-share 0.9 --get-share 0.98 --duration 12s --report /out/full.json >/dev/null

@@ -85,6 +85,20 @@ same() {
 	fact $1.changed "$(diff /out/$1.before /out/$1.after | grep '^[+-][^+-]' | tr '\n' ' ')"
 }
 
+# managed_redis NAME [WORDS]: starts a Redis that is managed from its start; $manager is the manager's pid, $socket the server's.
+managed_redis() {
+	name=$1
+	shift
+	socket=/tmp/redis.sock
+	tierline run "$@" --summary /out/$name.summary.json -- \
+		redis-server --save '' --appendonly no --port 0 --unixsocket $socket --daemonize no >/out/$name.out 2>/out/$name.err &
+	manager=$!
+	until [ -S $socket ]; do
+		kill -0 $manager 2>/dev/null || exit 1
+		sleep 0.1
+	done
+}
+
 # server CGROUP KEYS: starts a Redis in a cgroup and fills it with values of 4 KiB; $server is its pid, /tmp/NAME.sock its socket.
 server() {
 	name=${1##*/}

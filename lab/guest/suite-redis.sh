@@ -4,7 +4,6 @@
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo 0 >/sys/kernel/mm/numa/demotion_enabled
-socket=/tmp/redis.sock
 
 lab-load fill --node 0 --size 300M --hold 600s --report /out/neighbour.json >/tmp/neighbour.ready &
 neighbour=$!
@@ -14,13 +13,7 @@ until grep -q READY /tmp/neighbour.ready; do
 done
 
 settings >/out/redis.before
-tierline run --tracker neoprof --summary /out/redis.summary.json -- \
-	redis-server --save '' --appendonly no --port 0 --unixsocket $socket --daemonize no >/out/redis.out 2>/out/redis.err &
-manager=$!
-until [ -S $socket ]; do
-	kill -0 $manager 2>/dev/null || exit 1
-	sleep 0.1
-done
+managed_redis redis --tracker neoprof
 # One key in twenty gets nine of ten requests. A tenth of all requests write a value again, at another address.
 client="lab-load redis-client --socket $socket --keys 20000 --value 4K --hot-keys-share 0.05 --interval 250ms"
 $client --load-only --report /out/filled.json || exit 1

@@ -26,7 +26,7 @@ pub struct NodeMemory {
     pub total: Bytes,
     /// Free, including the kernel's reserves; after moves, what is expected.
     pub free: Bytes,
-    /// Of it, what moved pages must leave free, and what may be missing from it: see [`Zone::reserved`].
+    /// What moved pages must leave free; less may be free now. See [`zones::reserved`].
     pub reserved: Bytes,
     /// See [`cold_files`].
     pub cold_files: Bytes,
