@@ -6,7 +6,7 @@
 
 use tierline_core::tier::TierId;
 
-use super::bisect::{MAX_BACKLOG, MAX_TIERS, bisect};
+use super::bisect::{MAX_BACKLOG, MAX_TIERS, bisect, sweep};
 use super::point::{Point, miss, utilisation};
 use super::{Class, LINE_BYTES, Loads, Network, PerTier};
 
@@ -14,6 +14,8 @@ use super::{Class, LINE_BYTES, Loads, Network, PerTier};
 const FREE_STEPS: u32 = 10;
 /// Maximum number of steps; then bisection is used.
 const STEPS: u32 = 200;
+/// Sweeps over the tiers of machines with too many for nested bisection, each with another try.
+const SWEEPS: u32 = 100;
 /// Relative error at which a guess is accepted.
 const CLOSE: f64 = 1e-12;
 /// No step changes a backlog by more than this factor.
@@ -94,12 +96,31 @@ fn share_queue(
 /// The backlogs for a given wait, starting from a guess.
 fn settle(network: &Network, classes: &[Class], wait_ns: f64, guess: PerTier) -> PerTier {
     let extra_ns = network.path_ns + wait_ns;
+    let mut found = approach(network, classes, extra_ns, guess);
+    if found.is_err() && network.tiers.len() <= MAX_TIERS {
+        return bisect(network, classes, extra_ns);
+    }
+    for _ in 0..SWEEPS {
+        let Err(mut backlog) = found else { break };
+        sweep(network, classes, extra_ns, &mut backlog);
+        found = approach(network, classes, extra_ns, backlog);
+    }
+    found.unwrap_or_else(|backlog| backlog)
+}
+
+/// The backlogs by Newton's method; the last guess if that does not converge.
+fn approach(
+    network: &Network,
+    classes: &[Class],
+    extra_ns: f64,
+    guess: PerTier,
+) -> Result<PerTier, PerTier> {
     let (mut backlog, mut stride) = (guess, 1.0);
     let mut last: Option<(PerTier, Step)> = None;
     for at in 0..STEPS {
         let Some(step) = newton(network, classes, extra_ns, &backlog) else { break };
         if step.worst <= CLOSE {
-            return backlog;
+            return Ok(backlog);
         }
         match last {
             Some((from, before)) if at > FREE_STEPS && step.squares >= before.squares => {
@@ -113,10 +134,7 @@ fn settle(network: &Network, classes: &[Class], wait_ns: f64, guess: PerTier) ->
             }
         }
     }
-    match network.tiers.len() <= MAX_TIERS {
-        true => bisect(network, classes, extra_ns),
-        false => backlog,
-    }
+    Err(backlog)
 }
 
 /// Takes part of a step. Backlogs stay positive and within a factor of their old values.
