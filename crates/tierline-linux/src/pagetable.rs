@@ -119,10 +119,10 @@ pub trait Visit {
     /// A page.
     fn page(&mut self, leaf: MappedPage);
 
-    /// True if base pages that were not accessed are only counted. Called once per table: most pages of
-    /// most programs are cold, and a call for each would be most of the cost of a walk.
-    fn counts_unaccessed(&self) -> bool {
-        false
+    /// The base pages of the table told last that are visited though they were not accessed; others are only counted.
+    /// Called once per table: most pages of most programs are cold, and a call for each would be most of the cost of a walk.
+    fn unaccessed_too(&self) -> PageBits {
+        ALL
     }
 
     /// `count` base pages that were not accessed, within the 2 MiB that start at `chunk`.
@@ -151,6 +151,9 @@ pub type TableEntries = [u64; ENTRIES];
 
 /// One bit for each base page of 2 MiB.
 pub type PageBits = [u64; ENTRIES / 64];
+
+/// All base pages of a table.
+pub const ALL: PageBits = [u64::MAX; ENTRIES / 64];
 
 impl<F: FnMut(MappedPage)> Visit for F {
     fn page(&mut self, leaf: MappedPage) {
@@ -369,14 +372,15 @@ impl Walker {
             present[at] &= !left_out;
             accessed[at] &= !left_out;
         }
-        let mut visited = present;
-        if visit.counts_unaccessed() {
-            let cold = present.iter().zip(&accessed).map(|(p, a)| u64::from((p & !a).count_ones()));
-            let cold: u64 = cold.sum();
-            if cold > 0 {
-                visit.unaccessed(Vpn(base), cold);
-            }
-            visited = accessed;
+        let (mut visited, mut counted) = (present, 0);
+        for ((visited, accessed), too) in
+            visited.iter_mut().zip(accessed).zip(visit.unaccessed_too())
+        {
+            counted += u64::from((*visited & !accessed & !too).count_ones());
+            *visited &= accessed | too;
+        }
+        if counted > 0 {
+            visit.unaccessed(Vpn(base), counted);
         }
         for (first, mut bits) in (0..).step_by(64).zip(visited) {
             while bits != 0 {
@@ -588,8 +592,8 @@ mod tests {
             fn page(&mut self, leaf: MappedPage) {
                 self.0.push(leaf.vpn.0);
             }
-            fn counts_unaccessed(&self) -> bool {
-                true
+            fn unaccessed_too(&self) -> PageBits {
+                [1 << 3, 0, 0, 0, 0, 0, 0, 0]
             }
             fn unaccessed(&mut self, chunk: Vpn, count: u64) {
                 self.1.push((chunk, count));
@@ -598,7 +602,7 @@ mod tests {
         let ram = ram(&[], &[(1, PRESENT), (2, PRESENT | ACCESSED), (3, PRESENT), (4, ACCESSED)]);
         let mut counter = Counter::default();
         Walker::new(PageTableFormat { levels: 4, encrypted: 0 }).walk(&ram, 0, &mut counter);
-        assert_eq!((counter.0, counter.1), (vec![CHUNK + 2], vec![(Vpn(CHUNK), 2)]));
+        assert_eq!((counter.0, counter.1), (vec![CHUNK + 2, CHUNK + 3], vec![(Vpn(CHUNK), 1)]));
     }
 
     #[test]

@@ -155,8 +155,8 @@ impl Tierline {
     fn list_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
         let state = view.memory.pages.state(page);
         let is_new = state.tier() == Some(TierId::FAST) && !state.is_listed();
-        if is_new && self.is_short && view.estimate(page).hits == 0.0 {
-            self.arrivals.add(view.now, page);
+        if is_new && self.is_short {
+            self.arrivals.add(view, page);
         }
         self.hands.add(view, page);
         self.candidates.queue_if_worth(

@@ -47,7 +47,7 @@ use crate::kcore::tasks::{Process, TaskList};
 use crate::mover;
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagetable::{
-    MappedPage, PageBits, PageTableFormat, ReadOnce, TablePages, Visit, Walker,
+    ALL, MappedPage, PageBits, PageTableFormat, ReadOnce, TablePages, Visit, Walker,
 };
 use crate::process::Stat;
 use crate::root::Root;
@@ -72,9 +72,6 @@ const FIRST_SCANS: u64 = 2;
 
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
 const RESIDENCE_EVERY: u64 = 16;
-
-/// All base pages of 2 MiB.
-const ALL: PageBits = [u64::MAX; 8];
 
 /// The tracker in the list.
 pub const ACCESSED: TrackerEntry = TrackerEntry {
@@ -384,7 +381,9 @@ impl Visit for Look<'_> {
     #[inline]
     fn page(&mut self, mut leaf: MappedPage) {
         let tier = self.frames.tier_of(leaf.pfn);
+        let mut is_new = false;
         if leaf.size == PageSize::Base {
+            is_new = self.last.is_new(leaf.vpn);
             self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
             leaf.accessed &= !self.last.skips(leaf.vpn);
             let is_slow = tier.is_some_and(|tier| tier > TierId::FAST);
@@ -397,7 +396,7 @@ impl Visit for Look<'_> {
                 }
             }
         }
-        self.scan.page(leaf, tier);
+        self.scan.page(leaf, tier, is_new);
         if let Some(tier) = tier
             && self.spare.is_wanted(self.slowest)
         {
@@ -405,8 +404,12 @@ impl Visit for Look<'_> {
         }
     }
 
-    fn counts_unaccessed(&self) -> bool {
-        !self.scan.full && !self.spare.is_wanted(self.slowest)
+    fn unaccessed_too(&self) -> PageBits {
+        if self.scan.full || self.spare.is_wanted(self.slowest) {
+            ALL
+        } else {
+            self.last.new_pages()
+        }
     }
 
     fn unaccessed(&mut self, chunk: Vpn, count: u64) {
@@ -446,8 +449,9 @@ impl<'a> Scan<'a> {
         Self { space, full, brief, out, runs, seen, alike: (0, 0, PageSize::Base) }
     }
 
+    /// A page, which may be new since the last scan: the policy is told of it at once.
     #[inline]
-    fn page(&mut self, leaf: MappedPage, tier: Option<TierId>) {
+    fn page(&mut self, leaf: MappedPage, tier: Option<TierId>, is_new: bool) {
         if tier.is_none() {
             self.seen.in_unknown_memory += 1;
             return;
@@ -469,7 +473,7 @@ impl<'a> Scan<'a> {
                 false => self.runs.add_accessed(page, self.out),
             }
         }
-        if self.full {
+        if self.full || is_new {
             self.runs.add_present(page, self.out);
         }
     }
@@ -479,7 +483,7 @@ impl<'a> Scan<'a> {
         let (pages, size) = (512, PageSize::Huge);
         let leaf =
             MappedPage { vpn: chunk, pfn: 0, size, accessed: false, writable: false, dirty: false };
-        self.page(leaf, tier);
+        self.page(leaf, tier, false);
         if tier.is_some() {
             self.seen.in_folios += BASE_PER_HUGE;
             let hit = BASE_PER_HUGE * u64::from(accessed > 0);
@@ -537,7 +541,7 @@ mod tests {
         let mut brief = Brief::default();
         let mut scan = Scan::new(SpaceId(9), true, &mut brief, out);
         for leaf in leaves {
-            scan.page(*leaf, Some(TierId(1)));
+            scan.page(*leaf, Some(TierId(1)), false);
         }
         scan.finish()
     }
@@ -562,6 +566,23 @@ mod tests {
         assert_eq!(out.samples[0].tier, Some(TierId(1)));
         assert_eq!((out.residence.len(), out.residence[0].base_pages), (1, 4));
         assert_eq!(sizes(&out), [(0, 512, PageSize::Base)]);
+    }
+
+    /// Only every sixteenth scan is full.
+    #[test]
+    fn new_pages_are_reported_by_the_first_scan_that_finds_them() {
+        let (mut brief, mut out) = (Brief::default(), Observations::default());
+        let mut scan = Scan::new(SpaceId(9), false, &mut brief, &mut out);
+        let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
+        for (page, is_new) in
+            [(base(1, true), false), (base(2, false), true), (base(3, true), true)]
+        {
+            scan.page(page, Some(TierId(1)), is_new);
+        }
+        scan.finish();
+        let residence: Vec<_> = out.residence.iter().map(|r| (r.vpn.0, r.base_pages)).collect();
+        let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
+        assert_eq!((residence, samples), (vec![(2, 2)], vec![(1, 1), (3, 1)]));
     }
 
     #[test]
@@ -610,7 +631,7 @@ mod tests {
         let mut out = Observations::default();
         let mut brief = Brief::default();
         let mut scan = Scan::new(SpaceId(9), true, &mut brief, &mut out);
-        scan.page(leaf(512, PageSize::Huge, true), None);
+        scan.page(leaf(512, PageSize::Huge, true), None, false);
         let seen = scan.finish();
         assert_eq!((seen.in_unknown_memory, seen.present), (1, 0));
         assert!(out.samples.is_empty() && out.space_events.is_empty());

@@ -20,8 +20,9 @@ pub struct LastScan {
     /// The first of `before` that this scan has not passed.
     next: usize,
     has_scanned: bool,
-    /// Whether new pages count as accessed.
+    /// New pages do not count as accessed.
     skips_new: bool,
+    /// Of the table added last, the pages that were not in memory in the last scan, and those accessed in both.
     new: PageBits,
     again: PageBits,
     counts: Repeated,
@@ -49,7 +50,7 @@ impl LastScan {
     pub fn begin(&mut self, skips_new: bool) {
         self.now.clear();
         self.next = 0;
-        self.skips_new = skips_new && self.has_scanned;
+        self.skips_new = skips_new;
         self.counts = Repeated::default();
     }
 
@@ -62,8 +63,8 @@ impl LastScan {
         let before = before.copied().unwrap_or_default();
         let mut table = Table { chunk, present, accessed };
         for (at, accessed) in table.accessed.iter_mut().enumerate() {
-            self.new[at] = if self.skips_new { present[at] & !before.present[at] } else { 0 };
-            *accessed &= !self.new[at];
+            self.new[at] = if self.has_scanned { present[at] & !before.present[at] } else { 0 };
+            *accessed &= if self.skips_new { !self.new[at] } else { u64::MAX };
             self.again[at] = before.accessed[at] & *accessed;
             let still = before.accessed[at] & present[at];
             self.counts.before += u64::from(still.count_ones());
@@ -72,10 +73,21 @@ impl LastScan {
         self.now.push(table);
     }
 
-    /// Whether a page of the 2 MiB that were added last is new, and does not count as accessed.
+    /// The pages of the 2 MiB that were added last that were not in memory in the last scan.
+    pub fn new_pages(&self) -> PageBits {
+        self.new
+    }
+
+    /// Whether a page is one of them.
+    #[inline]
+    pub fn is_new(&self, page: Vpn) -> bool {
+        has(&self.new, page)
+    }
+
+    /// Whether a page is one of them, and does not count as accessed.
     #[inline]
     pub fn skips(&self, page: Vpn) -> bool {
-        has(&self.new, page)
+        self.skips_new && self.is_new(page)
     }
 
     /// Whether a page of the 2 MiB that were added last was accessed in the last scan, too.
@@ -148,6 +160,13 @@ mod tests {
             (vec![2, 1023], Repeated { before: 1, again: 1 })
         );
         assert_eq!(scan(&mut known, &grown, true), (vec![], Repeated { before: 2, again: 2 }));
+        known.begin(false);
+        known.add(Vpn(512), bits(&[3, 511]), bits(&[3]));
+        assert_eq!((known.new_pages(), known.is_new(Vpn(515))), (bits(&[3]), true), "but counts");
+        assert!(!known.skips(Vpn(515)));
+        known.add(Vpn(1024), bits(&[5]), bits(&[5]));
+        known.end();
+        scan(&mut known, &grown, true);
         let other: [(u64, &[u64], &[u64]); 2] = [(512, &[0], &[0]), (1024, &[5, 63], &[])];
         assert_eq!(scan(&mut known, &other, false), (vec![], Repeated { before: 1, again: 0 }));
     }

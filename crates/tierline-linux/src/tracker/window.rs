@@ -417,16 +417,18 @@ impl WindowPace {
         is_pause
     }
 
-    /// Whether a program that has paused runs again. Then the window is the one from before.
+    /// Whether a program that has paused runs again, and its pause has made the window longer: then it is the one from before
+    /// the pause.
     fn goes_on(&mut self, seen: ReadCounts) -> bool {
         let found = seen.base_accessed();
         let before = self.before_pause.take_if(|(_, before)| found * PAUSED_OF >= *before);
-        if let Some((window, _)) = before {
-            self.last_window = self.window;
-            self.window = self.window.min(window);
-            self.huge_window = self.huge_window.min(self.window);
-        }
-        before.is_some()
+        let Some((window, _)) = before.filter(|(window, _)| self.window > *window) else {
+            return false;
+        };
+        self.last_window = self.window;
+        self.window = window;
+        self.huge_window = self.huge_window.min(window);
+        true
     }
 
     /// Adapts the windows to the last result: what was seen in the window of base pages, and what with huge pages in
@@ -754,6 +756,23 @@ pub(super) mod tests {
         assert_eq!([look(1_000), look(100), look(1_000)], [(false, 20), (true, 20), (false, 20)]);
         assert_eq!([look(60), look(60), look(60)], [(true, 20), (false, 160), (false, 1_000)]);
         assert_eq!(look(1_500), (false, 20), "it goes on");
+    }
+
+    /// The program has the CPU in every other window of 1 ms.
+    #[test]
+    fn pauses_of_the_program_keep_no_window_short() {
+        let window = Nanos::from_millis(1);
+        let mut pace = WindowPace::new(WindowSettings { window, ..WindowSettings::default() });
+        for _ in 0..3 {
+            let repeated = Repeated { before: 400, again: 2 };
+            let paused =
+                ReadCounts { present: 10_000, accessed: 20, repeated, ..Default::default() };
+            assert!(pace.shows_pause(paused));
+            let repeated = Repeated { before: 20, again: 1 };
+            let runs = ReadCounts { accessed: 400, repeated, ..paused };
+            pace.adapt(runs, runs, Bytes::from_base_pages(10_000));
+        }
+        assert!(pace.window() >= window * 3, "{:?}: it finds 4 % of the pages", pace.window());
     }
 
     /// Of the pages of a window of 20 ms 80 % are found again, of one of 160 ms 60 to 70 %. An alarm permits another try.

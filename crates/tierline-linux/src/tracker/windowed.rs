@@ -278,7 +278,7 @@ struct Scan {
     /// Of them, those of the processes in focus.
     in_focus: ReadCounts,
     /// How long the window was. If this thread moved pages for most of it, so that programs stood still, it does not show
-    /// how long it should be.
+    /// how long it should be. It moves none in a window that is waited for in place.
     waited: Duration,
     /// The mean window of base pages, and the samples of base pages.
     watched: Duration,
@@ -583,7 +583,7 @@ impl<P: AccessBits> Windowed<P> {
             None => window.filter(|_| scan.seen.huge_present > 0),
         };
         let (window, before) = (nanos(scan.watched), self.stats.watched);
-        if scan.watched * 2 >= scan.waited {
+        if scan.watched * 2 >= scan.waited || nanos(scan.waited) <= IN_PLACE {
             let [seen, own] = scan.decisive();
             self.pace.adapt(seen, own, self.fast);
         }
@@ -998,6 +998,8 @@ mod tests {
         before: u64,
         growth: u64,
         resident: u64,
+        /// CPU time of reading a sample.
+        busy: Nanos,
     }
 
     impl AccessBits for Peeking {
@@ -1018,6 +1020,8 @@ mod tests {
             Ok(self.peek(&mut ()).map(|seen| ReadCounts { repeated, ..seen }))
         }
         fn peek(&mut self, (): &mut ()) -> Option<ReadCounts> {
+            let until = thread_cpu() + self.busy;
+            while thread_cpu() < until {}
             Some(ReadCounts { present: 1_000, accessed: self.accessed, ..ReadCounts::default() })
         }
         fn arm_quick_scan(&mut self, _: SpaceId, (): &mut ()) -> bool {
@@ -1475,6 +1479,22 @@ mod tests {
         let usual = tracker.pace.settings.pause_moving;
         assert!(pauses[0] == Nanos::ZERO && pauses[1..].iter().all(|&p| p >= usual), "{pauses:?}");
         assert_eq!((tracker.stats().windows, out.watched), (3, tracker.stats().watched));
+    }
+
+    /// On one CPU, reading a sample takes most of a window of 1 ms, which finds one page in a hundred.
+    #[test]
+    fn a_window_that_is_short_for_the_own_work_becomes_longer() {
+        let window = Nanos::from_millis(1);
+        let settings = WindowSettings { window, ..WindowSettings::default() };
+        let peeking = Peeking { accessed: 10, busy: window * 2, ..Peeking::default() };
+        let mut tracker = Windowed::with(peeking, Bytes::from_base_pages(1_000), settings);
+        tracker.one_cpu = true;
+        tracker.watch(&[SpaceId(1)]).expect("fine");
+        let mut out = Observations::default();
+        while tracker.stats().windows == 0 {
+            tracker.poll(tracker.next_due(), &mut out).expect("works");
+        }
+        assert!(tracker.stats().window > window, "{:?}", tracker.stats());
     }
 
     /// Finds 200 pages, then next to none twice: the program stood still, then it is idle.

@@ -18,64 +18,136 @@ use crate::unit::Nanos;
 const JUDGED_AT: Nanos = Nanos::from_secs(1);
 /// Pages that wait to be judged, at most.
 const WAITING: usize = 1024;
-/// Pages judged before a verdict; later ones count with one over this number. Ours.
+/// Pages judged before a verdict; those before them count as this many. Ours.
 const SAMPLE: f64 = 64.0;
+/// Other scans of pages that were hit that count as much as the presumption that all pages are alike. Ours.
+const ALIKE: f64 = 8.0;
 
 /// New pages in the fastest tier, and what was learned from earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     waiting: VecDeque<(Nanos, PageIdx)>,
-    judged: f64,
-    /// Mean benefit of a new page that starts in fast memory, in seconds of accesses.
-    benefit: f64,
+    /// One new page of two to this power is judged.
+    thinned: u32,
+    judged: Judged,
     /// No headroom is kept until then.
     pause: Nanos,
 }
 
 impl Arrivals {
-    /// Takes in a page that was found in the fastest tier while headroom was short.
-    pub fn add(&mut self, now: Nanos, page: PageIdx) {
-        if self.waiting.len() < WAITING {
-            self.waiting.push_back((now, page));
+    /// Takes in a page that was found in the fastest tier while headroom was short. Of many, each has the same chance to
+    /// be judged: those that come first are the oldest. Of pages that become known by a sample, only hot ones would be.
+    pub fn add(&mut self, view: &View<'_>, page: PageIdx) {
+        let estimate = view.estimate(page);
+        let was_sampled = estimate.scans().is_none() && estimate.hits > 0.0;
+        if self.waiting.is_empty() {
+            self.thinned = 0;
+        }
+        if is_drawn(page, self.thinned) && !was_sampled {
+            self.waiting.push_back((view.now, page));
+        }
+        if self.waiting.len() > WAITING {
+            self.thinned += 1;
+            self.waiting.retain(|&(_, page)| is_drawn(page, self.thinned));
         }
     }
 
     /// Judges the pages that are old enough; returns whether headroom repays. If it does not, it is tried again after
     /// `retry`.
     pub fn repay(&mut self, view: &View<'_>, test: &PromotionTest<'_>, retry: Nanos) -> bool {
+        // Many come at once, by address: they count together.
+        self.judged.limit(SAMPLE);
         while let Some(&(since, page)) = self.waiting.front()
             && view.now.saturating_sub(since) >= JUDGED_AT
         {
             self.waiting.pop_front();
-            if let Some(benefit) = benefit(view, test, page) {
-                self.judged = (self.judged + 1.0).min(SAMPLE);
-                self.benefit += (benefit - self.benefit) / self.judged;
-            }
+            self.judged.add(view, test, page);
         }
-        if self.judged >= SAMPLE && self.benefit < 0.0 {
+        if self.judged.pages >= SAMPLE && self.judged.benefit() < 0.0 {
             *self = Self { pause: view.now + retry, ..Self::default() };
         }
         view.now >= self.pause
     }
 }
 
-/// The benefit of a new page; `None` if it is gone, or not scanned yet. Every page has a first access. Samples count it, so
-/// there a lower bound decides whether the page is hot. Scans leave it out, and those of a second are too few for a bound.
-fn benefit(view: &View<'_>, test: &PromotionTest<'_>, page: PageIdx) -> Option<f64> {
-    let size = view.memory.pages.locate(page)?.size;
-    let (slow, estimate) = (TierId(TierId::FAST.0 + 1), view.estimate(page));
-    let weight = test.weights.of(&view.memory, page);
-    let found_late = f64::from(estimate.rate_per_sec() * weight)
-        * test.gain_secs(view, slow, TierId::FAST)
-        * JUDGED_AT.as_secs_f64();
-    let moved = test.move_secs(view, size, slow);
-    let rate_per_sec = match estimate.scans() {
-        None => estimate.at_least_per_sec(),
-        Some(scans) if scans < 0.5 => return None,
-        Some(_) => estimate.rate_per_sec(),
-    };
-    let is_hot = rate_per_sec * weight >= test.floor(view, size, slow, TierId::FAST);
-    Some(found_late + if is_hot { moved } else { -moved })
+/// Whether a page is one of the part of all pages that is judged: two to the power of `-thinned` of them.
+fn is_drawn(page: PageIdx, thinned: u32) -> bool {
+    let hash = (page.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash.leading_zeros() >= thinned
+}
+
+/// Sums over the new pages that were judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Judged {
+    pages: f64,
+    /// Accesses per second, and the least of a hot page.
+    rate: f64,
+    floor: f64,
+    /// What their accesses of [`JUDGED_AT`] cost in slow memory, and what moving them costs, in seconds.
+    found_late: f64,
+    moves: f64,
+    /// Hot ones, where every access counts.
+    hot: f64,
+    /// Where scans tell: hits and scans; and for each hit, the page's other scans and those of them that hit it.
+    hits: f64,
+    scans: f64,
+    others: f64,
+    again: f64,
+}
+
+impl Judged {
+    /// Judges a page, unless it is gone or not scanned yet. Every page has a first access. Samples count it, so there a
+    /// lower bound decides whether the page is hot. Scans leave it out, and those of a second are too few for a bound.
+    fn add(&mut self, view: &View<'_>, test: &PromotionTest<'_>, page: PageIdx) {
+        let Some(at) = view.memory.pages.locate(page) else { return };
+        let (slow, estimate) = (TierId(TierId::FAST.0 + 1), view.estimate(page));
+        let weight = test.weights.of(&view.memory, page);
+        let rate = f64::from(estimate.rate_per_sec() * weight);
+        let floor = test.floor(view, at.size, slow, TierId::FAST);
+        match estimate.scans() {
+            None => self.hot += f64::from(u8::from(estimate.at_least_per_sec() * weight >= floor)),
+            Some(scans) if scans < 0.5 => return,
+            Some(scans) => {
+                let (hits, scans) = (f64::from(estimate.hits), f64::from(scans));
+                self.hits += hits;
+                self.scans += scans;
+                self.others += hits * (scans - 1.0).max(0.0);
+                self.again += hits * (hits - 1.0).max(0.0);
+            }
+        }
+        self.pages += 1.0;
+        self.rate += rate;
+        self.floor += f64::from(floor);
+        let gain = test.gain_secs(view, slow, TierId::FAST);
+        self.found_late += rate * gain * JUDGED_AT.as_secs_f64();
+        self.moves += test.move_secs(view, at.size, slow);
+    }
+
+    /// Makes the pages count as `most` at most.
+    fn limit(&mut self, most: f64) {
+        let scale = (most / self.pages).min(1.0);
+        let Self { pages, rate, floor, found_late, moves, hot, hits, scans, others, again } = self;
+        [pages, rate, floor, found_late, moves, hot, hits, scans, others, again]
+            .into_iter()
+            .for_each(|sum| *sum *= scale);
+    }
+
+    /// The share of hot pages. A scan does not hit each hot page: if the pages that it hits are hot and all alike, another
+    /// scan hits the same share of them. Until there are other scans, all pages are taken for alike.
+    fn hot_share(&self) -> f64 {
+        if self.scans == 0.0 {
+            return self.hot / self.pages;
+        }
+        let hit = self.hits / self.scans;
+        let hot_is_hit = (self.again + ALIKE * hit) / (self.others + ALIKE);
+        let share = if hit > 0.0 { (hit / hot_is_hit).min(1.0) } else { 0.0 };
+        if self.rate >= self.floor * share { share } else { 0.0 }
+    }
+
+    /// The benefit of starting in fast memory, in seconds.
+    fn benefit(&self) -> f64 {
+        self.found_late + self.moves * (2.0 * self.hot_share() - 1.0)
+    }
 }
 
 #[cfg(test)]
@@ -88,60 +160,75 @@ mod tests {
 
     const RETRY: Nanos = Nanos::from_secs(20);
 
-    /// Whether headroom repays after 64 new pages of which `hot` have a high rate.
-    fn repays(hot: usize, at: Nanos) -> bool {
-        let mut stage = Stage::of_base_pages(64, TierId::FAST);
-        let rates: Vec<f32> = (0..64).map(|page| if page < hot { 1e4 } else { 0.0 }).collect();
-        stage.set_rates(&rates);
+    /// Whether headroom repays after these new pages, which `learn` tells of meanwhile; asked when they are judged, and `after`.
+    fn verdicts(mut stage: Stage, learn: impl FnOnce(&mut Stage), after: Nanos) -> [bool; 2] {
         let pages = stage.all.clone();
-        let mut view = stage.view();
         let mut arrivals = Arrivals::default();
-        pages.iter().for_each(|&page| arrivals.add(Nanos::ZERO, page));
-        let goal = Pack;
-        let weights = &Weights::EQUAL;
+        let view = stage.view();
+        let judged_at = view.now + JUDGED_AT;
+        pages.iter().for_each(|&page| arrivals.add(&view, page));
+        learn(&mut stage);
+        let (goal, weights) = (Pack, &Weights::EQUAL);
         let test = PromotionTest { goal: &goal, payback: RETRY, weights, min_hits: 2.0 };
-        view.now = JUDGED_AT;
-        arrivals.repay(&view, &test, RETRY);
-        view.now = at;
-        arrivals.repay(&view, &test, RETRY)
+        let mut view = stage.view();
+        [judged_at, judged_at + after].map(|now| {
+            view.now = now;
+            arrivals.repay(&view, &test, RETRY)
+        })
     }
 
-    /// Whether one scan decides that headroom repays for 64 new pages, of which it found `hit`. It takes two to decide by a
-    /// lower bound.
-    #[test]
-    fn one_scan_shows_whether_new_pages_are_hot_and_without_one_nothing_is_known() {
-        let repays = |scans: u64, hit: usize| {
-            let mut stage = Stage::of_base_pages(64, TierId::FAST);
-            let window = Nanos::from_millis(10);
-            stage.hotness.set_windows(window, window, window);
-            let new = stage.hotness.new_page();
+    /// Whether headroom repays after 64 new pages of which `hot` have a high rate.
+    fn repays(hot: usize, after: Nanos) -> bool {
+        let rates: Vec<f32> = (0..64).map(|page| if page < hot { 1e4 } else { 0.0 }).collect();
+        let stage = Stage::of_base_pages(64, TierId::FAST);
+        verdicts(stage, |stage| stage.set_rates(&rates), after)[1]
+    }
+
+    /// Whether headroom repays after scans that hit page `i` of `new` so many times: `hits(i)`.
+    fn repays_scanned(new: u64, scans: u64, hits: impl Fn(usize) -> u64) -> bool {
+        let mut stage = Stage::of_base_pages(new, TierId::FAST);
+        let window = Nanos::from_millis(100);
+        stage.hotness.set_windows(window, window, window);
+        let unseen = stage.hotness.new_page();
+        let learn = |stage: &mut Stage| {
             stage.hotness.advance(window * scans);
+            let update = stage.hotness.hit_update(PageSize::Base);
             for (i, &page) in stage.all.iter().enumerate() {
-                let heat = if i < hit {
-                    stage.hotness.hit_update(PageSize::Base).apply(new, 1.0, None, false)
-                } else {
-                    new
-                };
+                let heat =
+                    (0..hits(i)).fold(unseen, |heat, _| update.apply(heat, 1.0, None, false));
                 stage.pages.set_heat(page, heat);
             }
-            let pages = stage.all.clone();
-            let mut arrivals = Arrivals::default();
-            pages.iter().for_each(|&page| arrivals.add(Nanos::ZERO, page));
-            let (goal, weights) = (Pack, &Weights::EQUAL);
-            let test = PromotionTest { goal: &goal, payback: RETRY, weights, min_hits: 2.0 };
-            let mut view = stage.view();
-            view.now = JUDGED_AT;
-            arrivals.repay(&view, &test, RETRY)
         };
-        assert!(repays(1, 48));
-        assert!(!repays(1, 16), "most are cold");
-        assert!(repays(0, 0), "not scanned yet");
+        verdicts(stage, learn, Nanos::ZERO)[0]
+    }
+
+    #[test]
+    fn scans_show_whether_new_pages_are_hot_and_without_one_nothing_is_known() {
+        assert!(repays_scanned(64, 0, |_| 0), "not scanned yet");
+        assert!(repays_scanned(64, 1, |page| u64::from(page < 48)));
+        assert!(!repays_scanned(64, 1, |_| 0));
+    }
+
+    /// A scan that hits one hot page in four: where all are hot, another one hits a quarter of those that it hit; where a
+    /// quarter is hot, it hits the same ones.
+    #[test]
+    fn hot_pages_that_a_short_window_misses_are_not_taken_for_cold_ones() {
+        let all_are_hot = |page| u64::from(page % 4 == 0) + u64::from(page / 4 % 4 == 0);
+        assert!(repays_scanned(256, 2, all_are_hot));
+        assert!(!repays_scanned(256, 2, |page| if page % 4 == 0 { 2 } else { 0 }));
+    }
+
+    /// The first of 2,048 new pages, which are the oldest, are cold by now.
+    #[test]
+    fn of_many_new_pages_each_has_the_same_chance_to_be_judged() {
+        assert!(repays_scanned(2048, 1, |page| u64::from(page >= 512)));
+        assert!(!repays_scanned(2048, 2, |page| if page >= 1920 { 2 } else { 0 }));
     }
 
     #[test]
     fn headroom_pauses_while_new_pages_are_cold() {
-        assert!(repays(64, JUDGED_AT) && repays(32, JUDGED_AT));
-        assert!(!repays(0, JUDGED_AT), "each costs a demotion for nothing");
-        assert!(repays(0, JUDGED_AT + RETRY), "it is tried again");
+        assert!(repays(64, Nanos::ZERO) && repays(32, Nanos::ZERO));
+        assert!(!repays(0, Nanos::ZERO), "each costs a demotion for nothing");
+        assert!(repays(0, RETRY), "it is tried again");
     }
 }
