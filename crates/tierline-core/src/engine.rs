@@ -138,9 +138,9 @@ impl Engine {
     /// Sets how closely trackers observe. In calm periods, frees the buffers of a full scan.
     fn set_attention(&mut self, now: Nanos, budget: Bytes, world: &mut dyn World) {
         let (moves, pages) = (self.plan.rearranged(&self.events), self.memory.pages.base_pages());
-        let backlog = self.plan.bytes().0 > budget.0 / 4 * 3;
-        let behind = !self.limits.behind().is_empty();
-        let planned = PlannedMoves { moves, of_pages: pages, backlog, behind };
+        let (backlog, behind) = (self.plan.nearly_fills(budget), !self.limits.behind().is_empty());
+        let fits = self.memory.fits(&self.tiers, &self.telemetry);
+        let planned = PlannedMoves { moves, of_pages: pages, backlog, behind, fits };
         let control = &mut self.attention_control;
         if let Some(attention) = control.next_attention(now, self.intake.slow_hits, planned) {
             self.events.push(Event::Attend { at: now, attention });

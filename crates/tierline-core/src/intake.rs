@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
-use crate::port::{Observations, PageSize, Residence, Sample, SpaceId, TenantId, TrueRate};
+use crate::port::{
+    Observations, PageSize, Residence, Sample, SpaceId, Telemetry, TenantId, TrueRate,
+};
 use crate::qos::scan_shares::ScanShares;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
@@ -18,6 +20,10 @@ use crate::unit::Nanos;
 
 /// Capacity kept for samples between full scans: 160 KiB. Ours.
 const SAMPLES_KEPT: usize = 4096;
+/// Less than one in this many bytes of slower memory is next to nothing. Ours.
+const FEW_OF: u64 = 256;
+/// Fast memory with less room than one part in this many may soon be full. Ours.
+const ROOM_OF: u64 = 16;
 
 /// What is known of the managed memory, updated by observations.
 #[derive(Debug, Default)]
@@ -35,6 +41,14 @@ impl ManagedMemory {
     pub fn for_policy(&mut self) -> Memory<'_> {
         let Self { pages, hotness, observed_regions: region_heat } = self;
         Memory { pages, hotness, region_heat }
+    }
+
+    /// Whether next to nothing is in slower memory, and the fastest has room for more: there is nothing to move yet.
+    pub fn fits(&self, tiers: &Tiers, telemetry: &Telemetry) -> bool {
+        let (free, capacity) = (telemetry.tiers[0].free, tiers[TierId::FAST].capacity);
+        let slower = (0..).map(TierId).take(TierId::MAX).skip(1);
+        let slow: u64 = slower.map(|tier| self.pages.bytes_in(tier).0).sum();
+        self.pages.bytes_in(TierId::FAST).0 > slow * FEW_OF && free.0 > capacity.0 / ROOM_OF
     }
 }
 
@@ -315,4 +329,37 @@ fn place(pages: &mut PageTable, hotness: &Hotness, shared: bool, page: PageIdx, 
         pages.set_heat(page, hotness.new_page());
     }
     pages.set_tier(page, tier);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{PageKind, Region, SpaceEvent, TierTelemetry, Vpn};
+    use crate::tier::Tier;
+    use crate::unit::Bytes;
+
+    /// So many base pages of a program in fast and slow memory; fast memory has 1,600, of which so many are free.
+    #[test]
+    fn memory_fits_while_next_to_none_is_slow_and_fast_memory_has_room() {
+        let fits = |free, fast, slow| {
+            let (space, start, base_pages) = (SpaceId(1), Vpn(0), fast + slow);
+            let (size, kind) = (PageSize::Base, PageKind::Anonymous);
+            let mut memory = ManagedMemory::default();
+            memory.pages.apply(SpaceEvent::Mapped(Region { space, start, base_pages, size, kind }));
+            for vpn in 0..base_pages {
+                let page = memory.pages.find(space, Vpn(vpn)).expect("mapped above");
+                memory.pages.set_tier(page, TierId(u8::from(vpn >= fast)));
+            }
+            let capacity = Bytes::from_base_pages(1_600);
+            let (name, nodes, latency, bandwidth) = ("fast".into(), Vec::new(), None, None);
+            let tiers = Tiers(vec![Tier { name, nodes, capacity, latency, bandwidth }]);
+            let free = Bytes::from_base_pages(free);
+            let telemetry = vec![TierTelemetry { free, ..TierTelemetry::default() }];
+            memory.fits(&tiers, &Telemetry { tiers: telemetry, ..Telemetry::default() })
+        };
+        assert!(fits(101, 1_000, 3));
+        assert!(!fits(101, 1_000, 4));
+        assert!(!fits(100, 1_000, 0), "full soon");
+        assert!(!fits(1_600, 0, 0), "nothing is known yet");
+    }
 }

@@ -460,6 +460,11 @@ impl LinuxWorld {
                 own_budget += cost;
             }
         }
+        for event in &out.space_events {
+            if let SpaceEvent::Mapped(mapping) = event {
+                self.tracker.report_again(mapping);
+            }
+        }
         self.problems.extend(self.targets.take_left_out());
         self.problems.extend(self.targets.take_doubts());
         self.report_if_full();

@@ -37,6 +37,11 @@ impl Plan {
         self.moves.iter().map(|m| m.size.bytes()).sum()
     }
 
+    /// Whether most of a budget is planned: more moves may wait.
+    pub fn nearly_fills(&self, budget: Bytes) -> bool {
+        self.bytes().0 > budget.0 / 4 * 3
+    }
+
     /// How much is rearranged: the number of moves, or the base pages by which they fill the fastest tier, if these are
     /// more. A few huge pages fill much of it; exchanges count by number, as some go on among pages that are equally hot. The
     /// base pages of huge pages that were split in this tick count, too, as their heat is unknown.

@@ -77,6 +77,8 @@ pub struct PlannedMoves {
     pub backlog: bool,
     /// A tenant misses its target and may have more fast memory.
     pub behind: bool,
+    /// See [`crate::intake::ManagedMemory::fits`].
+    pub fits: bool,
 }
 
 impl AttentionControl {
@@ -86,9 +88,10 @@ impl AttentionControl {
         &mut self,
         now: Nanos,
         slow_hits: Option<SlowHits>,
-        PlannedMoves { moves, of_pages, backlog, behind }: PlannedMoves,
+        PlannedMoves { moves, of_pages, backlog, behind, fits }: PlannedMoves,
     ) -> Option<Attention> {
         let attention = match self.update(now, slow_hits, moves, of_pages) {
+            _ if fits => Attention::Calm,
             Attention::Alert | Attention::Suspicious if backlog => Attention::Moving,
             _ if behind => Attention::Alert,
             other => other,
@@ -378,7 +381,8 @@ mod tests {
     fn a_jump_soon_after_the_first_placement_raises_the_alarm_though_it_is_not_yet_calm() {
         let (mut calm, mut of_pages) = (AttentionControl::default(), 1_000);
         let mut tell = |ms, slow: f64, fast: f64, of_pages| {
-            let planned = PlannedMoves { moves: 0, of_pages, backlog: false, behind: false };
+            let planned =
+                PlannedMoves { moves: 0, of_pages, backlog: false, behind: false, fits: false };
             calm.next_attention(at(ms), report(slow, fast), planned)
         };
         for ms in 0..18 {
@@ -390,6 +394,17 @@ mod tests {
         }
         assert_eq!(tell(9_000, 30_000.0, 3_000.0, of_pages), Some(Attention::Alert), "told again");
         assert!(calm.is_phase_change());
+    }
+
+    #[test]
+    fn memory_that_fits_needs_no_close_observation() {
+        for (fits, expected) in [(false, Attention::Alert), (true, Attention::Calm)] {
+            let mut control = AttentionControl::default();
+            let planned =
+                PlannedMoves { moves: 0, of_pages: 1_000, backlog: false, behind: false, fits };
+            control.next_attention(at(0), report(0.0, 1_000.0), planned);
+            assert_eq!(control.attention(), expected);
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tierline_core::port::{
-    Observations, PageAddress, PageSize, SampledHits, SpaceEvent, SpaceId, Spread, Vpn,
+    Observations, PageAddress, PageSize, Region, SampledHits, SpaceEvent, SpaceId, Spread, Vpn,
 };
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
@@ -257,6 +257,13 @@ impl AccessBits for AccessedBits {
 
     fn skip_new(&mut self, skips: bool) {
         self.skips_new = skips;
+    }
+
+    fn report_again(&mut self, mapping: &Region) {
+        let &Region { space, start, base_pages, .. } = mapping;
+        if let Some(last) = self.last_scans.get_mut(&self.families.scanned_with(space)) {
+            last.forget(start, base_pages);
+        }
     }
 
     fn read_huge(

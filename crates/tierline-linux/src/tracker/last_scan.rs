@@ -54,6 +54,17 @@ impl LastScan {
         self.counts = Repeated::default();
     }
 
+    /// Takes the pages of all 2 MiB in which such a run of pages begins, lies or ends for new ones in the next scan.
+    pub fn forget(&mut self, start: Vpn, base_pages: u64) {
+        let first = self.before.partition_point(|table| table.chunk < start.huge_head());
+        for table in &mut self.before[first..] {
+            if table.chunk.0 >= start.0 + base_pages {
+                break;
+            }
+            table.present = PageBits::default();
+        }
+    }
+
     /// Adds the next 2 MiB.
     pub fn add(&mut self, chunk: Vpn, present: PageBits, accessed: PageBits) {
         while self.before.get(self.next).is_some_and(|table| table.chunk < chunk) {
@@ -146,6 +157,21 @@ mod tests {
         known.begin(false);
         known.add(Vpn(0), bits(&[1, 2, 70]), bits(&[1, 2]));
         assert_eq!([1, 2, 70].map(|page| known.is_again(Vpn(page))), [true, false, false]);
+    }
+
+    #[test]
+    fn pages_whose_mapping_was_not_known_are_new_again() {
+        let mut known = LastScan::default();
+        let all = [0, 512, 1024, 1536].map(|chunk| (chunk, [5].as_slice(), [5].as_slice()));
+        scan(&mut known, &all, false);
+        known.forget(Vpn(1000), 100);
+        known.begin(false);
+        let is_new = all.map(|(chunk, present, accessed)| {
+            known.add(Vpn(chunk), bits(present), bits(accessed));
+            known.is_new(Vpn(chunk + 5))
+        });
+        assert_eq!(is_new, [false, true, true, false]);
+        assert_eq!(known.end(), Repeated { before: 4, again: 4 }, "they were accessed");
     }
 
     #[test]

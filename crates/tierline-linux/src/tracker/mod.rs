@@ -25,7 +25,7 @@ pub mod windowed;
 use std::collections::BTreeSet;
 
 use tierline_core::port::{
-    Attention, DeviceCounts, Observations, PageAddress, SpaceId, Spread, Tracking,
+    Attention, DeviceCounts, Observations, PageAddress, Region, SpaceId, Spread, Tracking,
 };
 use tierline_core::unit::Nanos;
 
@@ -83,6 +83,9 @@ pub trait Tracker {
     /// Sets the processes whose pages decide how long a scan watches, as their memory is the one to be found; none: all
     /// processes. A tracker without such windows continues unchanged.
     fn focus(&mut self, _spaces: &BTreeSet<SpaceId>) {}
+
+    /// Tells that a mapping has become known. What was reported of its pages before is lost: they are to be reported again.
+    fn report_again(&mut self, _mapping: &Region) {}
 
     /// Records base pages that were promoted, as it may be what the tracker's last report was good for.
     fn record_promotions(&mut self, _base_pages: u64) {}

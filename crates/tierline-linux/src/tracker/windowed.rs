@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tierline_core::port::{
-    Attention, Observations, PageAddress, SampledHits, SpaceId, Spread, Tracking,
+    Attention, Observations, PageAddress, Region, SampledHits, SpaceId, Spread, Tracking,
 };
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
@@ -101,6 +101,9 @@ pub trait AccessBits {
 
     /// Whether the next [`AccessBits::read`] takes pages that got into memory since the last one for not accessed.
     fn skip_new(&mut self, _skips: bool) {}
+
+    /// Makes the next [`AccessBits::read`] report the pages of this mapping, if it would only report new ones.
+    fn report_again(&mut self, _mapping: &Region) {}
 
     /// Reads a small sample of the base pages that the last [`AccessBits::read`] found, and projects it to all of
     /// them. What was recorded stays.
@@ -862,6 +865,10 @@ impl<P: AccessBits> Tracker for Windowed<P> {
             self.focus.clone_from(spaces);
             self.pace.refocus();
         }
+    }
+
+    fn report_again(&mut self, mapping: &Region) {
+        self.probe.report_again(mapping);
     }
 
     fn record_promotions(&mut self, base_pages: u64) {
