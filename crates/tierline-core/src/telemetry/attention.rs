@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether placement is settled. If not, trackers observe closely.
 //!
-//! Close observation costs the program, so it is limited to four cases: at the start, while pages are being
-//! moved, while a tenant misses its target and may have more fast memory, and after a sudden rise of hits on slow tiers against a moving average. The rise is measured by the
-//! ratio of slow to fast hits, since a program that waits for slow memory makes fewer of both; if only slow
-//! hits are observed, by slow hits per second of watched time. Where many cold pages are hit, too, that ratio hides a
+//! Close observation costs the program, so it is limited to four cases: at the start, while pages are being moved, while a
+//! tenant misses its target and may have more fast memory, and after a sudden rise of hits on slow tiers against a moving
+//! average. In none of them while all memory fits into the fastest tier. The rise is measured by the ratio of slow to fast
+//! hits, since a program that waits for slow memory makes fewer of both; if only slow hits are observed, by slow hits per
+//! second of watched time. Where many cold pages are hit, too, that ratio hides a
 //! change; then the pages that one scan found are found less often by the next. The constants are ours.
 
 use crate::port::{Attention, SampledHits};

@@ -70,7 +70,7 @@ use crate::tracker::windowed::{
 /// Scans of a new process that it cannot skip, as its mappings may become known after the first. Ours.
 const FIRST_SCANS: u64 = 2;
 
-/// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.
+/// In every 16th scan the tiers of all pages are reported, not only those of accessed and new pages.
 const RESIDENCE_EVERY: u64 = 16;
 
 /// The tracker in the list.
