@@ -150,13 +150,14 @@ impl Tierline {
         for part in self.splitting.take_parts(view) {
             self.list_page(view, part, &floors);
         }
+        self.arrivals.end_report(view);
     }
 
     fn list_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
         let state = view.memory.pages.state(page);
         let is_new = state.tier() == Some(TierId::FAST) && !state.is_listed();
         if is_new && self.is_short {
-            self.arrivals.add(view, page);
+            self.arrivals.add(view, page, self.knobs.payback);
         }
         self.hands.add(view, page);
         self.candidates.queue_if_worth(

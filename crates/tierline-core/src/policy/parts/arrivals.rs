@@ -18,6 +18,8 @@ use crate::unit::Nanos;
 const JUDGED_AT: Nanos = Nanos::from_secs(1);
 /// Pages that wait to be judged, at most.
 const WAITING: usize = 1024;
+/// Time between two reports after which a page may be old when it becomes known. Ours.
+const LATE: Nanos = Nanos::from_secs(2);
 /// Pages judged before a verdict; those before them count as this many. Ours.
 const SAMPLE: f64 = 64.0;
 /// Other scans of pages that were hit that count as much as the presumption that all pages are alike. Ours.
@@ -30,16 +32,27 @@ pub struct Arrivals {
     /// One new page of two to this power is judged.
     thinned: u32,
     judged: Judged,
+    /// The last report of accesses, and the last page that was taken in.
+    reported: Nanos,
+    added: Nanos,
     /// No headroom is kept until then.
     pause: Nanos,
 }
 
 impl Arrivals {
     /// Takes in a page that was found in the fastest tier while headroom was short. Of many, each has the same chance to
-    /// be judged: those that come first are the oldest. Of pages that become known by a sample, only hot ones would be.
-    pub fn add(&mut self, view: &View<'_>, page: PageIdx) {
+    /// be judged: those that come first are the oldest. Of pages that become known by a sample, only hot ones would be. Where
+    /// reports are rare, pages that were hot may be cold when they become known: they are taken in only if there were no
+    /// others for `retry`.
+    pub fn add(&mut self, view: &View<'_>, page: PageIdx, retry: Nanos) {
         let estimate = view.estimate(page);
         let was_sampled = estimate.scans().is_none() && estimate.hits > 0.0;
+        let is_late = view.now.saturating_sub(self.reported) > LATE;
+        let since_others = view.now.saturating_sub(self.added);
+        if is_late && since_others > Nanos::ZERO && since_others < retry {
+            return;
+        }
+        self.added = view.now;
         if self.waiting.is_empty() {
             self.thinned = 0;
         }
@@ -49,6 +62,13 @@ impl Arrivals {
         if self.waiting.len() > WAITING {
             self.thinned += 1;
             self.waiting.retain(|&(_, page)| is_drawn(page, self.thinned));
+        }
+    }
+
+    /// Ends a tick in which pages were added: those of the next report came after this one.
+    pub fn end_report(&mut self, view: &View<'_>) {
+        if view.evidence.watched > Nanos::ZERO {
+            self.reported = view.now;
         }
     }
 
@@ -64,7 +84,8 @@ impl Arrivals {
             self.judged.add(view, test, page);
         }
         if self.judged.pages >= SAMPLE && self.judged.benefit() < 0.0 {
-            *self = Self { pause: view.now + retry, ..Self::default() };
+            let (reported, added) = (self.reported, self.added);
+            *self = Self { pause: view.now + retry, reported, added, ..Self::default() };
         }
         view.now >= self.pause
     }
@@ -166,7 +187,7 @@ mod tests {
         let mut arrivals = Arrivals::default();
         let view = stage.view();
         let judged_at = view.now + JUDGED_AT;
-        pages.iter().for_each(|&page| arrivals.add(&view, page));
+        pages.iter().for_each(|&page| arrivals.add(&view, page, RETRY));
         learn(&mut stage);
         let (goal, weights) = (Pack, &Weights::EQUAL);
         let test = PromotionTest { goal: &goal, payback: RETRY, weights, min_hits: 2.0 };
@@ -223,6 +244,23 @@ mod tests {
     fn of_many_new_pages_each_has_the_same_chance_to_be_judged() {
         assert!(repays_scanned(2048, 1, |page| u64::from(page >= 512)));
         assert!(!repays_scanned(2048, 2, |page| if page >= 1920 { 2 } else { 0 }));
+    }
+
+    /// Reports at 1 s, at 4 s, which is late, 20 s after the first, and a second later.
+    #[test]
+    fn pages_that_may_be_old_are_judged_only_if_there_are_no_others() {
+        let mut stage = Stage::of_base_pages(2, TierId::FAST);
+        let pages = stage.all.clone();
+        let (mut view, mut arrivals) = (stage.view(), Arrivals::default());
+        view.evidence.watched = Nanos::from_millis(10);
+        let taken_in = [1, 4, 21, 22].map(|secs| {
+            view.now = Nanos::from_secs(secs);
+            arrivals.waiting.clear();
+            pages.iter().for_each(|&page| arrivals.add(&view, page, RETRY));
+            arrivals.end_report(&view);
+            arrivals.waiting.len()
+        });
+        assert_eq!(taken_in, [2, 0, 2, 2]);
     }
 
     #[test]
