@@ -46,8 +46,7 @@ impl ManagedMemory {
     /// Whether next to nothing is in slower memory, and the fastest has room for more: there is nothing to move yet.
     pub fn fits(&self, tiers: &Tiers, telemetry: &Telemetry) -> bool {
         let (free, capacity) = (telemetry.tiers[0].free, tiers[TierId::FAST].capacity);
-        let slower = (0..).map(TierId).take(TierId::MAX).skip(1);
-        let slow: u64 = slower.map(|tier| self.pages.bytes_in(tier).0).sum();
+        let slow: u64 = tiers.iter().skip(1).map(|(tier, _)| self.pages.bytes_in(tier).0).sum();
         self.pages.bytes_in(TierId::FAST).0 > slow * FEW_OF && free.0 > capacity.0 / ROOM_OF
     }
 }
@@ -351,8 +350,8 @@ mod tests {
                 memory.pages.set_tier(page, TierId(u8::from(vpn >= fast)));
             }
             let capacity = Bytes::from_base_pages(1_600);
-            let (name, nodes, latency, bandwidth) = ("fast".into(), Vec::new(), None, None);
-            let tiers = Tiers(vec![Tier { name, nodes, capacity, latency, bandwidth }]);
+            let (name, nodes, latency, bandwidth) = (String::new(), Vec::new(), None, None);
+            let tiers = Tiers(vec![Tier { name, nodes, capacity, latency, bandwidth }; 2]);
             let free = Bytes::from_base_pages(free);
             let telemetry = vec![TierTelemetry { free, ..TierTelemetry::default() }];
             memory.fits(&tiers, &Telemetry { tiers: telemetry, ..Telemetry::default() })

@@ -388,9 +388,8 @@ impl Visit for Look<'_> {
     #[inline]
     fn page(&mut self, mut leaf: MappedPage) {
         let tier = self.frames.tier_of(leaf.pfn);
-        let mut is_new = false;
+        let is_new = leaf.size == PageSize::Base && self.last.is_new(leaf.vpn);
         if leaf.size == PageSize::Base {
-            is_new = self.last.is_new(leaf.vpn);
             self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
             leaf.accessed &= !self.last.skips(leaf.vpn);
             let is_slow = tier.is_some_and(|tier| tier > TierId::FAST);

@@ -3,8 +3,8 @@
 //!
 //! A tier's error rises with its own backlog, also if the slower tiers are kept consistent with it (the Schur
 //! complement of a positive definite system is positive). So the fastest tier is bisected, and for each guess
-//! all others are solved. [`super::solve`] uses it if Newton's method does not converge, which is rare: one of
-//! some hundred thousand random machines, with four tiers, of which one is used up. Tests compare the two.
+//! all others are solved. [`super::solve`] uses it if Newton's method does not converge, which is rare: one random
+//! machine is known, with four tiers. Tests compare the two.
 
 use super::point::{Point, miss};
 use super::{Class, Network, PerTier};
