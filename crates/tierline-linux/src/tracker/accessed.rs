@@ -70,7 +70,7 @@ use crate::tracker::windowed::{
 /// Scans of a new process that it cannot skip, as its mappings may become known after the first. Ours.
 const FIRST_SCANS: u64 = 2;
 
-/// In every 16th scan the tiers of all pages are reported, not only those of accessed and new pages.
+/// In 16 scans the tiers of all pages are reported, not only those of accessed and new pages: in each those of every 16th 2 MiB.
 const RESIDENCE_EVERY: u64 = 16;
 
 /// The tracker in the list.
@@ -215,9 +215,11 @@ impl AccessBits for AccessedBits {
         };
         known.second_look.restart();
         known.brief.clear();
+        let turn = known.scans % RESIDENCE_EVERY;
+        let may_skip = self.may_skip(space, known);
         let full =
-            known.scans.is_multiple_of(RESIDENCE_EVERY) || self.families.take_lost_owner(space);
-        if !full && self.may_skip(space, known) {
+            known.scans == 0 || turn == 0 && may_skip || self.families.take_lost_owner(space);
+        if !full && may_skip {
             known.scans += 1;
             let repeated = Repeated { before: known.found.base_accessed(), again: 0 };
             let ReadCounts { present, huge_present, .. } = known.found;
@@ -232,7 +234,8 @@ impl AccessBits for AccessedBits {
         let is_current = |process: &Process| self.kernel.is_current(&self.kcore, process);
         let mut look = Look {
             comparison: self.families.compare(space, &self.kcore, is_current),
-            scan: Scan::new(space, full, &mut known.brief, out),
+            scan: Scan::new(space, (!full).then_some(turn), &mut known.brief, out),
+            in_turn: full,
             frames: &self.frames,
             folios: &self.folios,
             slowest: self.tiers.slowest(),
@@ -375,6 +378,8 @@ impl Known {
 struct Look<'a> {
     comparison: Comparison<'a, Kcore>,
     scan: Scan<'a>,
+    /// Whether the tiers of all pages of the present table are reported.
+    in_turn: bool,
     frames: &'a FrameTiers,
     folios: &'a Folios,
     slowest: TierId,
@@ -411,11 +416,7 @@ impl Visit for Look<'_> {
     }
 
     fn unaccessed_too(&self) -> PageBits {
-        if self.scan.full || self.spare.is_wanted(self.slowest) {
-            ALL
-        } else {
-            self.last.new_pages()
-        }
+        if self.in_turn { ALL } else { self.last.new_pages() }
     }
 
     fn unaccessed(&mut self, chunk: Vpn, count: u64) {
@@ -425,6 +426,7 @@ impl Visit for Look<'_> {
     }
 
     fn table(&mut self, chunk: Vpn, pages: &TablePages<'_>) -> PageBits {
+        self.in_turn = self.scan.is_in_turn(chunk);
         let left_out = self.comparison.table(chunk, pages, self.frames, self.scan.out);
         let is_full = pages.present == ALL && left_out == PageBits::default();
         if is_full && let Some(frame) = self.folios.most(pages.entries) {
@@ -440,7 +442,8 @@ impl Visit for Look<'_> {
 /// Turns the pages of one walk into observations.
 struct Scan<'a> {
     space: SpaceId,
-    full: bool,
+    /// All tiers are reported of each 16th 2 MiB, from this one on; `None`: of all memory.
+    turn: Option<u64>,
     brief: &'a mut Brief,
     out: &'a mut Observations,
     runs: TierRuns,
@@ -450,9 +453,20 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(space: SpaceId, full: bool, brief: &'a mut Brief, out: &'a mut Observations) -> Self {
+    fn new(
+        space: SpaceId,
+        turn: Option<u64>,
+        brief: &'a mut Brief,
+        out: &'a mut Observations,
+    ) -> Self {
         let (runs, seen) = (TierRuns::new(space, None), ReadCounts::default());
-        Self { space, full, brief, out, runs, seen, alike: (0, 0, PageSize::Base) }
+        Self { space, turn, brief, out, runs, seen, alike: (0, 0, PageSize::Base) }
+    }
+
+    /// Whether the tiers of all pages of a page's 2 MiB are reported.
+    #[inline]
+    fn is_in_turn(&self, page: Vpn) -> bool {
+        self.turn.is_none_or(|turn| page.0 / BASE_PER_HUGE % RESIDENCE_EVERY == turn)
     }
 
     /// A page, which may be new since the last scan: the policy is told of it at once.
@@ -479,7 +493,7 @@ impl<'a> Scan<'a> {
                 false => self.runs.add_accessed(page, self.out),
             }
         }
-        if self.full || is_new {
+        if is_new || self.is_in_turn(leaf.vpn) {
             self.runs.add_present(page, self.out);
         }
     }
@@ -545,7 +559,7 @@ mod tests {
     /// One scan over `leaves`, all in tier 1.
     fn scan(leaves: &[MappedPage], out: &mut Observations) -> ReadCounts {
         let mut brief = Brief::default();
-        let mut scan = Scan::new(SpaceId(9), true, &mut brief, out);
+        let mut scan = Scan::new(SpaceId(9), None, &mut brief, out);
         for leaf in leaves {
             scan.page(*leaf, Some(TierId(1)), false);
         }
@@ -574,21 +588,24 @@ mod tests {
         assert_eq!(sizes(&out), [(0, 512, PageSize::Base)]);
     }
 
-    /// Only every sixteenth scan is full.
+    /// Of the second 2 MiB all pages are reported, of others accessed and new ones.
     #[test]
     fn new_pages_are_reported_by_the_first_scan_that_finds_them() {
         let (mut brief, mut out) = (Brief::default(), Observations::default());
-        let mut scan = Scan::new(SpaceId(9), false, &mut brief, &mut out);
+        let mut scan = Scan::new(SpaceId(9), Some(1), &mut brief, &mut out);
         let base = |vpn, accessed| leaf(vpn, PageSize::Base, accessed);
-        for (page, is_new) in
-            [(base(1, true), false), (base(2, false), true), (base(3, true), true)]
-        {
+        for (page, is_new) in [
+            (base(1, true), false),
+            (base(2, false), true),
+            (base(3, true), true),
+            (base(512, false), false),
+        ] {
             scan.page(page, Some(TierId(1)), is_new);
         }
         scan.finish();
         let residence: Vec<_> = out.residence.iter().map(|r| (r.vpn.0, r.base_pages)).collect();
         let samples: Vec<_> = out.samples.iter().map(|s| (s.vpn.0, s.base_pages)).collect();
-        assert_eq!((residence, samples), (vec![(2, 2)], vec![(1, 1), (3, 1)]));
+        assert_eq!((residence, samples), (vec![(2, 2), (512, 1)], vec![(1, 1), (3, 1)]));
     }
 
     #[test]
@@ -636,7 +653,7 @@ mod tests {
     fn pages_in_unknown_memory_are_only_counted() {
         let mut out = Observations::default();
         let mut brief = Brief::default();
-        let mut scan = Scan::new(SpaceId(9), true, &mut brief, &mut out);
+        let mut scan = Scan::new(SpaceId(9), None, &mut brief, &mut out);
         scan.page(leaf(512, PageSize::Huge, true), None, false);
         let seen = scan.finish();
         assert_eq!((seen.in_unknown_memory, seen.present), (1, 0));
