@@ -70,7 +70,7 @@ use crate::tracker::windowed::{
 /// Scans of a new process that it cannot skip, as its mappings may become known after the first. Ours.
 const FIRST_SCANS: u64 = 2;
 
-/// In 16 scans the tiers of all pages are reported, not only those of accessed and new pages: in each those of every 16th 2 MiB.
+/// Every scan reports the tiers of accessed and new pages, and those of all pages of every 16th 2 MiB: of all memory in 16 scans.
 const RESIDENCE_EVERY: u64 = 16;
 
 /// The tracker in the list.
@@ -217,6 +217,7 @@ impl AccessBits for AccessedBits {
         known.brief.clear();
         let turn = known.scans % RESIDENCE_EVERY;
         let may_skip = self.may_skip(space, known);
+        // A process that has not run is scanned in every 16th scan only, and then whole.
         let full =
             known.scans == 0 || turn == 0 && may_skip || self.families.take_lost_owner(space);
         if !full && may_skip {
