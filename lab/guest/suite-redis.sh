@@ -20,7 +20,7 @@ $client --load-only --report /out/filled.json || exit 1
 $client --duration 1s --report /out/slow.json
 fact slow.load $?
 kill $neighbour
-$client --duration 4s --report /out/redis.json
+$client --duration 2s --report /out/redis.json
 fact redis.load $?
 kill -TERM $manager
 ended redis.status $manager

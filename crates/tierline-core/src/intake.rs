@@ -309,6 +309,9 @@ fn configure(hotness: &mut Hotness, seen: &Observations) {
     if let Some(memory) = seen.remembered_time {
         hotness.set_remembered_time(memory);
     }
+    if let Some(interval) = seen.report_interval {
+        hotness.set_report_interval(interval);
+    }
     if let Some(window) = seen.window {
         let huge = seen.huge_window.unwrap_or(window);
         hotness.set_windows(window, huge, seen.aggregation.unwrap_or(window));

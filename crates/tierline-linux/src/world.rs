@@ -49,7 +49,7 @@ const MEASURE_OFTEN: Nanos = Nanos::from_millis(100);
 const MEASURE_CALM: Nanos = Nanos::from_secs(5);
 /// The same in times of its cost, which grows with the number of tenants: 10 % of a CPU, and in calm 0.2 %.
 const MEASURE_PAUSE: [u64; 2] = [10, MEASURE_PAUSE_WAITING];
-/// The same while nothing is moved before calm: 0.2 %.
+/// The same while nothing is moved: 0.2 %.
 const MEASURE_PAUSE_WAITING: u64 = 512;
 /// The same after moves, if that is shorter: 2 % of a CPU. What they free and use is known, what programs do meanwhile is not.
 const MEASURE_PAUSE_MOVING: u64 = 50;
@@ -399,10 +399,8 @@ impl LinuxWorld {
             often.clamp(MEASURE_OFTEN, most)
         } else if self.has_moved {
             (self.measuring * MEASURE_PAUSE_MOVING).min(MEASURE_EVERY)
-        } else if self.calm {
-            MEASURE_EVERY
         } else {
-            // Pages may wait for room.
+            // Pages may wait for room, in calm, too.
             (self.measuring * MEASURE_PAUSE_WAITING).clamp(MEASURE_OFTEN, MEASURE_EVERY)
         }
     }

@@ -155,6 +155,9 @@ pub struct Observations {
     pub aggregation: Option<Nanos>,
     /// How much watched time to remember, as the tracker knows the quality of its evidence. `None`: as before.
     pub remembered_time: Option<Nanos>,
+    /// A page is reported at most once in this time, however hot it is: that it is not reported again within this time is
+    /// no evidence. `None`: as before; at first, every hit is reported.
+    pub report_interval: Option<Nanos>,
     /// The tracker sees no access to the fastest tier: no hits there is no evidence.
     pub fast_untracked: bool,
     /// The huge pages that were split since the last call, where the world looked into them.
@@ -207,6 +210,7 @@ impl Observations {
         self.huge_window = None;
         self.aggregation = None;
         self.remembered_time = None;
+        self.report_interval = None;
         self.fast_untracked = false;
         self.spreads.clear();
         self.looks_into_splits = false;

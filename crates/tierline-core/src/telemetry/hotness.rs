@@ -46,6 +46,8 @@ pub struct Hotness {
     clock: Nanos,
     look: Option<Scans>,
     memory_seconds: f32,
+    /// See [`Hotness::set_report_interval`].
+    report_seconds: f32,
     /// Time of earlier scans in the same report as the last one, in seconds of the evidence clock.
     earlier_seconds: f32,
     urgent: bool,
@@ -188,6 +190,7 @@ impl Default for Hotness {
             clock: Nanos::ZERO,
             look: None,
             memory_seconds: 10.0,
+            report_seconds: 0.0,
             earlier_seconds: 0.0,
             urgent: false,
             timed: false,
@@ -223,6 +226,12 @@ impl Hotness {
     /// Sets how much exposure is remembered; each tracker knows the quality of its evidence.
     pub fn set_remembered_time(&mut self, memory: Nanos) {
         self.memory_seconds = seconds(memory);
+    }
+
+    /// Sets the time in which the tracker reports a page at most once: a page without a hit for so long is not known to be
+    /// colder than before.
+    pub fn set_report_interval(&mut self, interval: Nanos) {
+        self.report_seconds = seconds(interval);
     }
 
     /// While placement is off, evidence from before the change misleads: only half the memory is kept, and
@@ -361,7 +370,7 @@ impl Hotness {
         if self.is_silent(since) {
             (heat.hits, heat.exposure_seconds) = (0.0, 0.0);
         }
-        let watched = heat.exposure_seconds + since;
+        let watched = heat.exposure_seconds + (since - self.report_seconds).max(0.0);
         let (hits, seconds) = fade(heat.hits, watched, self.memory_seconds());
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
         let (ceiling_per_sec, at_least) = (self.ceiling_per_sec(size), self.at_least());

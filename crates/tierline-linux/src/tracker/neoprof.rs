@@ -419,7 +419,7 @@ impl<R: Registers> Tracker for NeoProf<R> {
             (self.pace.updated, self.pace.polled) = (now, now);
             return Ok(());
         };
-        out.remembered_time = Some(self.pace.clear);
+        (out.remembered_time, out.report_interval) = (Some(self.pace.clear), Some(self.pace.clear));
         out.watched += now.saturating_sub(self.pace.polled);
         let ns = now.saturating_sub(cleared).0;
         let reading = Reading { ns, accesses: self.driver.accesses() };

@@ -237,7 +237,7 @@ impl Tracker for Device {
             self.last_state = State::default();
             registers += 1;
         }
-        out.remembered_time = Some(clear);
+        (out.remembered_time, out.report_interval) = (Some(clear), Some(clear));
         f64::from(registers) * REGISTER_NS
     }
 

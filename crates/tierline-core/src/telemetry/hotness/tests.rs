@@ -217,6 +217,24 @@ fn a_known_rate_replaces_the_estimate() {
     }
 }
 
+/// By hand: 100 hits in 2 s are 50 accesses a second, and are stored as 15 in 0.3 s. A page that is not reported again for
+/// 4 s was not reported for 2 s longer than it had to be: 15 hits in 2.3 s, decayed to 2 s.
+#[test]
+fn a_page_that_cannot_be_reported_again_yet_stays_hot() {
+    let (mut hotness, interval) = (Hotness::default(), Nanos::from_secs(2));
+    hotness.set_remembered_time(interval);
+    hotness.set_report_interval(interval);
+    let heat = hotness.new_page();
+    hotness.advance(interval);
+    let heat = packed(hotness.hit(heat, 100.0, None));
+    hotness.advance(Nanos::from_millis(1_990));
+    let rate = hotness.estimate(heat, BASE).rate_per_sec();
+    assert!((rate / 50.0 - 1.0).abs() < 0.02, "{rate}");
+    hotness.advance(Nanos::from_millis(2_010));
+    let rate = hotness.estimate(heat, BASE).rate_per_sec();
+    assert!((rate / 6.45 - 1.0).abs() < 0.05, "{rate}");
+}
+
 #[test]
 fn time_without_watching_does_not_cool_a_page() {
     let mut hotness = Hotness::default();
