@@ -23,7 +23,7 @@ use crate::page_cache::{self, PageCache};
 use crate::pagemap::residence;
 use crate::perf;
 use crate::process::limits::look_pause;
-use crate::process::{Maps, NamedRule, Targets};
+use crate::process::{Maps, NamedRule, Targets, hit_unknown};
 use crate::resctrl::BandwidthMonitor;
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
@@ -97,6 +97,10 @@ pub struct LinuxWorld {
     looked_around: Option<Nanos>,
     /// Time until the next reading: longer if it costs much.
     look_pause: Nanos,
+    /// What the last reading cost.
+    look_cost: Nanos,
+    /// Whether mappings were read early and are as before: a scan may find pages that are never managed.
+    is_early_look_vain: bool,
     /// True once it was reported that more memory is mapped than can be managed.
     is_full: bool,
     /// The time of the tracker's last sample.
@@ -154,6 +158,8 @@ impl LinuxWorld {
             calm: false,
             looked_around: None,
             look_pause: LOOK_AROUND,
+            look_cost: Nanos::ZERO,
+            is_early_look_vain: false,
             is_full: false,
             last_sample: None,
             sized: None,
@@ -423,8 +429,19 @@ impl LinuxWorld {
         let meter = CostMeter::start();
         let own_budget = self.look_around(now, out);
         self.looked_around = Some(now);
-        let cost = meter.cost().cpu.saturating_sub(own_budget);
-        self.look_pause = look_pause(LOOK_AROUND, cost, self.calm);
+        self.look_cost = meter.cost().cpu.saturating_sub(own_budget);
+        self.look_pause = look_pause(LOOK_AROUND, self.look_cost, self.calm);
+        let is_mapped = |event: &SpaceEvent| matches!(event, SpaceEvent::Mapped(_));
+        self.is_early_look_vain &= !out.space_events.iter().any(is_mapped);
+    }
+
+    /// Reads mappings soon if a scan found pages of none that is known. A program that starts seems to fit into fast memory
+    /// until its large mapping is known, and what scans find there is lost.
+    fn look_early_for(&mut self, found: &Observations) {
+        if !self.is_early_look_vain && hit_unknown(&self.maps, &found.samples) {
+            self.is_early_look_vain = true;
+            self.look_pause = self.look_pause.min(look_pause(Nanos::ZERO, self.look_cost, false));
+        }
     }
 
     /// Returns the cost of programs whose mappings are so many that they are read in their own time: they delay no others.
@@ -701,6 +718,7 @@ impl World for LinuxWorld {
         }
         // What a scan has found is placed now, in the room that there is now.
         if out.window.is_some() {
+            self.look_early_for(out);
             self.read_memory();
         }
         self.locate(out);
