@@ -39,6 +39,8 @@ use crate::tracker::window::{CostMeter, RaisedPriority, thread_cpu};
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
+/// New mappings of one page in this many are worth another early reading. Ours.
+const MUCH_OF: u64 = 16;
 /// Time between two readings of page sizes, if the tracker does not report them.
 const SIZES_EVERY: Nanos = Nanos::from_secs(5);
 /// Time for which measured telemetry is valid while nothing is moved.
@@ -99,7 +101,7 @@ pub struct LinuxWorld {
     look_pause: Nanos,
     /// What the last reading cost.
     look_cost: Nanos,
-    /// Whether mappings were read early and are as before: a scan may find pages that are never managed.
+    /// Whether mappings were read early and are about as before: a scan may find pages that are never managed.
     is_early_look_vain: bool,
     /// True once it was reported that more memory is mapped than can be managed.
     is_full: bool,
@@ -431,8 +433,12 @@ impl LinuxWorld {
         self.looked_around = Some(now);
         self.look_cost = meter.cost().cpu.saturating_sub(own_budget);
         self.look_pause = look_pause(LOOK_AROUND, self.look_cost, self.calm);
-        let is_mapped = |event: &SpaceEvent| matches!(event, SpaceEvent::Mapped(_));
-        self.is_early_look_vain &= !out.space_events.iter().any(is_mapped);
+        let mapped = out.space_events.iter().filter_map(|event| match event {
+            SpaceEvent::Mapped(mapping) => Some(mapping.base_pages),
+            _ => None,
+        });
+        let known: u64 = self.maps.values().map(Maps::pages).sum();
+        self.is_early_look_vain &= mapped.sum::<u64>() * MUCH_OF < known;
     }
 
     /// Reads mappings soon if a scan found pages of none that is known. A program that starts seems to fit into fast memory
