@@ -12,7 +12,7 @@ pub mod stat;
 pub mod targets;
 
 pub use held::Held;
-pub use maps::{Maps, hit_unknown};
+pub use maps::Maps;
 pub use rule::{NamedRule, Rule};
 pub use stat::Stat;
 pub use targets::{Selection, TargetChanges, Targets};

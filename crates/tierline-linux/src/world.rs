@@ -23,7 +23,7 @@ use crate::page_cache::{self, PageCache};
 use crate::pagemap::residence;
 use crate::perf;
 use crate::process::limits::look_pause;
-use crate::process::{Maps, NamedRule, Targets, hit_unknown};
+use crate::process::{Maps, NamedRule, Targets};
 use crate::resctrl::BandwidthMonitor;
 use crate::root::Root;
 use crate::telemetry::page_in::PageIn;
@@ -39,8 +39,6 @@ use crate::tracker::window::{CostMeter, RaisedPriority, thread_cpu};
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);
-/// New mappings of one page in this many are worth another early reading. Ours.
-const MUCH_OF: u64 = 16;
 /// Time between two readings of page sizes, if the tracker does not report them.
 const SIZES_EVERY: Nanos = Nanos::from_secs(5);
 /// Time for which measured telemetry is valid while nothing is moved.
@@ -99,10 +97,6 @@ pub struct LinuxWorld {
     looked_around: Option<Nanos>,
     /// Time until the next reading: longer if it costs much.
     look_pause: Nanos,
-    /// What the last reading cost.
-    look_cost: Nanos,
-    /// Whether mappings were read early and are about as before: a scan may find pages that are never managed.
-    is_early_look_vain: bool,
     /// True once it was reported that more memory is mapped than can be managed.
     is_full: bool,
     /// The time of the tracker's last sample.
@@ -160,8 +154,6 @@ impl LinuxWorld {
             calm: false,
             looked_around: None,
             look_pause: LOOK_AROUND,
-            look_cost: Nanos::ZERO,
-            is_early_look_vain: false,
             is_full: false,
             last_sample: None,
             sized: None,
@@ -431,23 +423,8 @@ impl LinuxWorld {
         let meter = CostMeter::start();
         let own_budget = self.look_around(now, out);
         self.looked_around = Some(now);
-        self.look_cost = meter.cost().cpu.saturating_sub(own_budget);
-        self.look_pause = look_pause(LOOK_AROUND, self.look_cost, self.calm);
-        let mapped = out.space_events.iter().filter_map(|event| match event {
-            SpaceEvent::Mapped(mapping) => Some(mapping.base_pages),
-            _ => None,
-        });
-        let known: u64 = self.maps.values().map(Maps::pages).sum();
-        self.is_early_look_vain &= mapped.sum::<u64>() * MUCH_OF < known;
-    }
-
-    /// Reads mappings soon if a scan found pages of none that is known. A program that starts seems to fit into fast memory
-    /// until its large mapping is known, and what scans find there is lost.
-    fn look_early_for(&mut self, found: &Observations) {
-        if !self.is_early_look_vain && hit_unknown(&self.maps, &found.samples) {
-            self.is_early_look_vain = true;
-            self.look_pause = self.look_pause.min(look_pause(Nanos::ZERO, self.look_cost, false));
-        }
+        let cost = meter.cost().cpu.saturating_sub(own_budget);
+        self.look_pause = look_pause(LOOK_AROUND, cost, self.calm);
     }
 
     /// Returns the cost of programs whose mappings are so many that they are read in their own time: they delay no others.
@@ -724,7 +701,6 @@ impl World for LinuxWorld {
         }
         // What a scan has found is placed now, in the room that there is now.
         if out.window.is_some() {
-            self.look_early_for(out);
             self.read_memory();
         }
         self.locate(out);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/proc/PID/maps` as regions, and their changes since the last read.
 
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use rustc_hash::FxBuildHasher;
-use tierline_core::port::{PageKind, PageSize, Region, Sample, SpaceEvent, SpaceId, Vpn};
+use tierline_core::port::{PageKind, PageSize, Region, SpaceEvent, SpaceId, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
 use super::held::{ended, file_error, is_gone};
@@ -20,17 +19,6 @@ pub(crate) type MappedRun = (u64, u64, PageKind);
 
 /// A process that seems idle is read in one of so many looks: it may have changed a mapping in less than a clock tick.
 const IDLE_LOOKS: u8 = 8;
-
-/// Pages of a scan that are looked up in the known mappings (ours).
-const LOOKED_UP: usize = 16;
-
-/// Whether a scan hit pages of no known mapping, by a few of its samples.
-pub fn hit_unknown(maps: &BTreeMap<u32, Maps>, samples: &[Sample]) -> bool {
-    let step = samples.len() / LOOKED_UP + 1;
-    let is_known =
-        |sample: &Sample| maps.get(&sample.space.0).is_some_and(|maps| maps.contains(sample.vpn));
-    !samples.iter().step_by(step).all(is_known)
-}
 
 /// The mappings of one process.
 #[derive(Debug)]
@@ -113,12 +101,6 @@ impl Maps {
     /// Takes the report of mappings that are not managed, once.
     pub fn take_left_out(&mut self) -> Option<Error> {
         self.left_out.take()
-    }
-
-    /// Whether a page is managed.
-    pub fn contains(&self, page: Vpn) -> bool {
-        let next = self.runs.partition_point(|run| run.1 <= page.0);
-        self.runs.get(next).is_some_and(|run| run.0 <= page.0)
     }
 
     /// Base pages that are managed.
@@ -339,37 +321,11 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             out,
             [SpaceEvent::Unmapped(SpaceId(5), Vpn(2), 1), SpaceEvent::Mapped(region(5, 4))]
         );
-        let known = [0, 1, 2, 3, 8, 9].map(|page| maps.contains(Vpn(page)));
-        assert_eq!(known, [false, true, false, true, true, false]);
         out.clear();
         std::fs::remove_dir_all(root.path("/proc/5")).expect("an end");
         maps.refresh(&root, &mut out).expect("maps");
         assert_eq!(out, [SpaceEvent::Gone(SpaceId(5))]);
         assert!(maps.runs.is_empty());
-    }
-
-    /// A program has a mapping of eight pages, and another one of a thousand that is not known yet.
-    #[test]
-    fn a_few_samples_show_that_a_mapping_is_not_known() {
-        let mut maps = Maps::new(SpaceId(5));
-        maps.runs = vec![(8, 16, PageKind::Anonymous)];
-        let maps = BTreeMap::from([(5, maps)]);
-        let hits = |space, pages: std::ops::Range<u64>| {
-            let sample = |page| Sample {
-                space: SpaceId(space),
-                vpn: Vpn(page),
-                base_pages: 1,
-                hits: 1.0,
-                exposure: None,
-                tier: None,
-                write: None,
-            };
-            pages.map(sample).collect::<Vec<Sample>>()
-        };
-        assert!(!hit_unknown(&maps, &[]));
-        assert!(!hit_unknown(&maps, &hits(5, 8..16)));
-        assert!(hit_unknown(&maps, &[hits(5, 8..16), hits(5, 2_000..3_000)].concat()));
-        assert!(hit_unknown(&maps, &hits(6, 8..9)), "a process that is not known");
     }
 
     #[test]

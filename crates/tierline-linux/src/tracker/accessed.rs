@@ -250,7 +250,7 @@ impl AccessBits for AccessedBits {
         let mut seen = look.scan.finish();
         seen.present += found.shared;
         seen.accessed += found.shared_accessed;
-        (seen.new_accessed, seen.repeated) = (last.new_accessed(), last.end());
+        seen.repeated = last.end();
         self.families.record(space, found, out);
         known.quick_scan.finish(seen.present);
         known.found = seen;

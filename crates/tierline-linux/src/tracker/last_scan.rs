@@ -25,7 +25,6 @@ pub struct LastScan {
     /// Of the table added last, the pages that were not in memory in the last scan, and those accessed in both.
     new: PageBits,
     again: PageBits,
-    new_accessed: u64,
     counts: Repeated,
 }
 
@@ -52,7 +51,7 @@ impl LastScan {
         self.now.clear();
         self.next = 0;
         self.skips_new = skips_new;
-        (self.new_accessed, self.counts) = Default::default();
+        self.counts = Repeated::default();
     }
 
     /// Takes the pages of all 2 MiB in which such a run of pages begins, lies or ends for new ones in the next scan.
@@ -78,7 +77,6 @@ impl LastScan {
             self.new[at] = if self.has_scanned { present[at] & !before.present[at] } else { 0 };
             *accessed &= if self.skips_new { !self.new[at] } else { u64::MAX };
             self.again[at] = before.accessed[at] & *accessed;
-            self.new_accessed += u64::from((self.new[at] & *accessed).count_ones());
             let still = before.accessed[at] & present[at];
             self.counts.before += u64::from(still.count_ones());
             self.counts.again += u64::from((still & *accessed).count_ones());
@@ -107,11 +105,6 @@ impl LastScan {
     #[inline]
     pub fn is_again(&self, page: Vpn) -> bool {
         has(&self.again, page)
-    }
-
-    /// Pages so far that were not in memory in the last scan, and count as accessed.
-    pub fn new_accessed(&self) -> u64 {
-        self.new_accessed
     }
 
     /// Ends the scan.
@@ -197,7 +190,6 @@ mod tests {
         known.add(Vpn(512), bits(&[3, 511]), bits(&[3]));
         assert_eq!((known.new_pages(), known.is_new(Vpn(515))), (bits(&[3]), true), "but counts");
         assert!(!known.skips(Vpn(515)));
-        assert_eq!(known.new_accessed(), 1);
         known.add(Vpn(1024), bits(&[5]), bits(&[5]));
         known.end();
         scan(&mut known, &grown, true);

@@ -217,8 +217,6 @@ pub struct WindowPace {
     before_pause: Option<(Nanos, u64)>,
     /// Whether the program was filling its memory at the last window.
     grows: bool,
-    /// Whether it accessed memory then that it had before.
-    works: bool,
     /// Pages in memory at the last window.
     present: u64,
     /// Whether the last window found next to nothing.
@@ -250,7 +248,6 @@ impl WindowPace {
             last_window: Nanos::ZERO,
             before_pause: None,
             grows: false,
-            works: false,
             present: 0,
             idle: false,
             split: 0,
@@ -480,12 +477,11 @@ impl WindowPace {
             self.window
         };
         // Each page is accessed when it is filled: in one short window, not in several long ones, as hot pages are.
-        self.works = works(seen);
-        let grew = self.present > 0 && self.grew(seen.present);
-        if grew {
+        let fills = self.present > 0 && self.grew(seen.present);
+        if fills {
             self.refocus();
         }
-        let most = if grew && !self.works { self.settings.window } else { longest };
+        let most = if fills { self.settings.window } else { longest };
         let before = std::mem::replace(&mut self.window, window.min(most).clamp(shortest, longest));
         if self.window > before {
             self.exhausted = 0;
@@ -524,7 +520,7 @@ impl WindowPace {
         let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
         let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
         self.refilled = Some(now);
-        self.grows = self.grew(present) && !self.works;
+        self.grows = self.grew(present);
         let before = std::mem::replace(&mut self.present, present);
         self.fruitless += 1;
         let full = settings.credit.as_secs_f64();
@@ -569,13 +565,6 @@ fn hides_hot_pages(seen: ReadCounts) -> bool {
     seen.slow_accessed >= ENOUGH
         && again < FOUND_AGAIN
         && again > STANDS_OUT * ratio(seen.accessed, seen.present)
-}
-
-/// Whether a program accesses memory that it had at the last window, and does not only fill more; `false` where that is not
-/// known. Ours.
-fn works(seen: ReadCounts) -> bool {
-    let old = seen.base_accessed().saturating_sub(seen.new_accessed);
-    seen.repeated.before >= ENOUGH && old >= seen.new_accessed.max(ENOUGH)
 }
 
 /// The time in which a budget, a share of one CPU, pays for `owed` seconds of CPU time.
@@ -716,31 +705,6 @@ pub(super) mod tests {
             [20, 20, 10]
         );
         assert_eq!([look(150_000, 100), look(150_000, 100)], [80, 640]);
-    }
-
-    /// A file is mapped page by page by a program that reads it: of the accessed pages 300 are new, and as many are not.
-    #[test]
-    fn a_program_that_works_while_its_memory_grows_does_not_fill_it() {
-        let windows = |old: u64| {
-            let mut pace = WindowPace::new(WindowSettings::default());
-            [10_000, 20_000, 40_000].map(|present| {
-                let repeated = Repeated { before: 400, again: 40 };
-                let (accessed, new_accessed) = (300 + old, 300);
-                let seen = ReadCounts {
-                    present,
-                    accessed,
-                    new_accessed,
-                    repeated,
-                    ..ReadCounts::default()
-                };
-                pace.adapt(seen, seen, Bytes::from_base_pages(100_000));
-                pace.pause(Nanos::ZERO, Cost::default(), Nanos::ZERO, present);
-                pace.window().0 / 1_000_000
-            })
-        };
-        let [working, filling] = [windows(300), windows(299)];
-        assert!(working[1] > working[0] && working[2] > working[1], "{working:?}");
-        assert_eq!(filling[1..], [20, 20]);
     }
 
     /// Of 100 pages that the last window found, the next finds 40, then 80.

@@ -189,8 +189,6 @@ pub struct ReadCounts {
     pub in_unknown_memory: u64,
     /// Accessed in the last scan, too, if that is known.
     pub repeated: Repeated,
-    /// Base pages that were accessed and were not in memory in the last scan, if that is known.
-    pub new_accessed: u64,
     /// Base pages of slow memory that were accessed, if tiers are known.
     pub slow_accessed: u64,
     /// Of them, those that were accessed in the last scan, too.
@@ -222,7 +220,6 @@ impl std::ops::AddAssign for ReadCounts {
         self.in_unknown_memory += other.in_unknown_memory;
         self.repeated.before += other.repeated.before;
         self.repeated.again += other.repeated.again;
-        self.new_accessed += other.new_accessed;
         self.slow_accessed += other.slow_accessed;
         self.slow_again += other.slow_again;
     }
