@@ -93,9 +93,9 @@ def _build(options):
     """Static programs for the guest, and the plugin for QEMU. The plugin API of QEMU 10 differs from that of 11, so it needs its own build."""
     os.chdir(guest.LAB.parent)
     old = ["--features", "api4", "--target-dir", guest.TARGET / "plugin-api4"] if options.qemu == "10" else []
-    plugin = subprocess.run(["cargo", "build", "--release", "-p", "lab-plugin", *old])
+    plugin = subprocess.run(["cargo", "build", "--profile", "guest", "-p", "lab-plugin", *old])
     static = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"}
-    programs = subprocess.run(["cargo", "build", "--release", "--target", "x86_64-unknown-linux-gnu", "--target-dir", guest.TARGET / "lab",
+    programs = subprocess.run(["cargo", "build", "--profile", "guest", "--target", "x86_64-unknown-linux-gnu", "--target-dir", guest.TARGET / "lab",
                                "-p", "tierline", "-p", "lab-load"], env=static)
     return plugin.returncode or programs.returncode
 

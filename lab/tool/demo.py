@@ -277,7 +277,7 @@ NEXT = """\
 Next:
   ./test                        checks all of this
   lab/compare --help            other workloads, trackers and contenders
-  tierline run -- YOUR PROGRAM  on a machine with two tiers (target/lab/x86_64-unknown-linux-gnu/release/tierline);
+  tierline run -- YOUR PROGRAM  on a machine with two tiers (cargo build --release -p tierline);
   tierline doctor               checks whether your machine is one"""
 
 

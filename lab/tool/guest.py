@@ -33,8 +33,8 @@ from .machine import Machine
 
 LAB = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or LAB.parent / "target")
-PROGRAMS = [TARGET / "lab/x86_64-unknown-linux-gnu/release" / name for name in ("tierline", "lab-load")]
-PLUGINS = {11: TARGET / "release/liblab_plugin.so", 10: TARGET / "plugin-api4/release/liblab_plugin.so"}  # by QEMU, see lab/plugin
+PROGRAMS = [TARGET / "lab/x86_64-unknown-linux-gnu/guest" / name for name in ("tierline", "lab-load")]
+PLUGINS = {11: TARGET / "guest/liblab_plugin.so", 10: TARGET / "plugin-api4/guest/liblab_plugin.so"}  # by QEMU, see lab/plugin
 
 TIMED_OUT, FAILED = 124, 125
 PADDING = 4 << 20  # bytes

@@ -12,8 +12,8 @@
 //!
 //! | QEMU | plugin API | command |
 //! |---|---|---|
-//! | 11 | 7 | `cargo build --release -p lab-plugin` |
-//! | 10 | 4 | `cargo build --release -p lab-plugin --features api4 --target-dir target/plugin-api4` |
+//! | 11 | 7 | `cargo build --profile guest -p lab-plugin` |
+//! | 10 | 4 | `cargo build --profile guest -p lab-plugin --features api4 --target-dir target/plugin-api4` |
 //!
 //! Two builds are needed: QEMU reads one number, `qemu_plugin_version`; 10 refuses 7, and 11 refuses 4.
 //!
