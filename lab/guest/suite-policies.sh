@@ -7,7 +7,7 @@ shift 5
 echo $thp >/sys/kernel/mm/transparent_hugepage/enabled
 
 for case in "$@"; do
-	policy=${case%%:*} tracker=${case#$policy} name=$(echo $case | tr ':+/' '---')
+	policy=${case%%:*} tracker=${case#$policy} name=$(echo $case | tr ':+/' '___')
 	settings >/out/$name.before
 	tierline run --policy $policy ${tracker:+--tracker ${tracker#:}} --summary /out/$name.summary.json --events /out/$name.events -- \
 		lab-load gups --size $size --hot $hot --thp $thp --verify --jump ${jump}s --duration ${end}s --report /out/$name.json >/out/$name.out 2>/out/$name.err
