@@ -12,6 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tierline_core::policy::parts::headroom::Headroom;
+use tierline_core::port::Allocated;
 use tierline_core::tier::{NodeId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 
@@ -153,10 +154,10 @@ impl PageCache {
         done.map(|()| bytes)
     }
 
-    /// How much of fast memory of `capacity` is to be free for new pages, if `free` bytes are, or can be made, free in all tiers.
-    pub fn headroom(&mut self, now: Nanos, free: Bytes, capacity: Bytes) -> Bytes {
+    /// How much of fast memory of `capacity` is to be free for new pages of programs that `allocated` so much until now.
+    pub fn headroom(&mut self, allocated: Allocated, capacity: Bytes) -> Bytes {
         let most = Bytes(capacity.0 / HEADROOM_OF);
-        self.headroom.update(now, free, most);
+        self.headroom.update(allocated, most);
         self.headroom.within(most)
     }
 
@@ -348,14 +349,15 @@ memcg    26 /empty
         let (dir, root) = fake(&with_reclaim());
         let journal = Journal::open(dir.path().join("run")).expect("a journal");
         let mut cache = opened(&root, &journal).expect("usable");
-        let mut headroom = |seconds: u64, free_mib: u64| {
-            let now = Nanos::from_secs(seconds);
-            cache.headroom(now, Bytes(free_mib << 20), Bytes(1000 << 20)).0 >> 20
+        let mut headroom = |seconds: u64, allocated_mib: u64| {
+            let total = Bytes(allocated_mib << 20);
+            let allocated = Allocated { total, read: Nanos::from_secs(seconds) };
+            cache.headroom(allocated, Bytes(1000 << 20)).0 >> 20
         };
-        assert_eq!(headroom(0, 500), 20, "nothing is known yet: all that is ever kept");
-        assert_eq!(headroom(20, 500), 0);
-        assert_eq!(headroom(21, 460), 10, "40 MiB/s for 250 ms");
-        assert_eq!(headroom(40, 460), 0);
+        assert_eq!(headroom(0, 0), 20, "nothing is known yet: all that is ever kept");
+        assert_eq!(headroom(20, 0), 0);
+        assert_eq!(headroom(21, 40), 10, "40 MiB/s for 250 ms");
+        assert_eq!(headroom(40, 40), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counters of the kernel: memory per node, page moves, pressure.
 
+pub mod allocations;
 pub mod page_in;
 
 use std::collections::BTreeMap;

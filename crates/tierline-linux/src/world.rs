@@ -26,6 +26,7 @@ use crate::process::limits::look_pause;
 use crate::process::{Maps, NamedRule, Targets};
 use crate::resctrl::BandwidthMonitor;
 use crate::root::Root;
+use crate::telemetry::allocations::Allocations;
 use crate::telemetry::page_in::PageIn;
 use crate::telemetry::{self, NodeMemory};
 use crate::tenant::cpu::CpuTimes;
@@ -86,6 +87,7 @@ pub struct LinuxWorld {
     memory: Vec<NodeMemory>,
     /// The time of that measurement, unless another is due at once.
     measured: Option<Nanos>,
+    allocations: Allocations,
     /// Whether pages were moved since.
     has_moved: bool,
     /// What it cost.
@@ -149,6 +151,7 @@ impl LinuxWorld {
             dry_run,
             memory,
             measured: None,
+            allocations: Allocations::default(),
             has_moved: false,
             measuring: Nanos::ZERO,
             calm: false,
@@ -612,10 +615,9 @@ impl LinuxWorld {
 
     /// Lets cold pages of files give way to what programs will allocate in fast memory.
     fn keep_headroom(&mut self, now: Nanos) {
-        let free = self.memory.iter().map(|node| node.usable() + self.may_free(node, now)).sum();
         let capacity = self.tiers[TierId::FAST].capacity;
         if let Some(cache) = &mut self.page_cache {
-            let wanted = cache.headroom(now, free, capacity);
+            let wanted = cache.headroom(self.allocations.counted(), capacity);
             self.has_moved = self.make_room(TierId::FAST, wanted, now);
         }
     }
@@ -714,6 +716,8 @@ impl World for LinuxWorld {
             let meter = CostMeter::start();
             (self.measured, self.has_moved) = (Some(now), false);
             self.read_memory();
+            let free = self.memory.iter().map(|node| node.free + node.cold_files).sum();
+            self.allocations.update(now, &self.root, self.targets.pids(), free);
             self.measure_page_in(now);
             let (groups, problems) = (self.targets.groups(), &mut self.problems);
             self.usage.refresh(now, groups, &self.tenants, &self.tiers, problems);
@@ -733,8 +737,8 @@ impl World for LinuxWorld {
         self.latency.update(now, &mut tiers);
         let counted = self.tracker.take_device_counts();
         let tenants = self.tenant_telemetry(now);
-        let free_read = self.measured;
-        Telemetry { tiers, free_read, counted, page_in_stall, tenants, ..Telemetry::default() }
+        let allocated = Some(self.allocations.counted());
+        Telemetry { tiers, allocated, counted, page_in_stall, tenants, ..Telemetry::default() }
     }
 
     fn capabilities(&self) -> Capabilities {

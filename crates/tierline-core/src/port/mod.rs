@@ -20,8 +20,8 @@ pub use self::observations::{
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Tracking};
 pub use self::telemetry::{
-    DeviceCounts, LatencySource, MeasuredLatency, SpaceStalls, Telemetry, TenantTelemetry,
-    TierTelemetry,
+    Allocated, DeviceCounts, LatencySource, MeasuredLatency, SpaceStalls, Telemetry,
+    TenantTelemetry, TierTelemetry,
 };
 use crate::unit::Nanos;
 

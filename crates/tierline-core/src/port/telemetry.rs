@@ -15,8 +15,6 @@ pub struct TierTelemetry {
     pub free: Bytes,
     /// If none are free, the bytes that are missing from these reserves: they come before any page that moves in.
     pub lacking: Bytes,
-    /// Bytes of the tier that the managed programs use.
-    pub managed: Bytes,
     /// Since the last call, new pages were placed elsewhere because less than the kernel's low watermark was
     /// free, so its reclaimer is awake. False if unknown.
     pub failed_allocations: bool,
@@ -42,15 +40,23 @@ pub struct DeviceCounts {
     pub utilisation: f64,
 }
 
+/// What the managed programs allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Allocated {
+    /// The sum since the start, whether it was freed again or not.
+    pub total: Bytes,
+    /// When that was read.
+    pub read: Nanos,
+}
+
 /// Measurements of the machine in one quantum.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Telemetry {
     /// One entry per tier, fastest first.
     pub tiers: Vec<TierTelemetry>,
-    /// When free memory was read, if not in this quantum. Moves since then are taken into account, what programs
-    /// allocated since then is not.
+    /// What the managed programs allocated; if it is unknown, they allocated whatever is no longer free.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_read: Option<Nanos>,
+    pub allocated: Option<Allocated>,
     /// Share of the managed programs' time lost because memory is not in the fastest tier, 0 to 1: the longer
     /// loads from slower tiers, and paging in.
     pub stall: Option<f64>,

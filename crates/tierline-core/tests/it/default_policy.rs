@@ -130,6 +130,25 @@ fn headroom_is_kept_free_only_while_memory_is_allocated() {
     assert!(quiet < 2, "{quiet}: all of fast memory is used again");
 }
 
+/// Hot pages in fast memory, of 900, after another program has taken what is free there, page by page.
+fn left_beside_others(tells_others: bool) -> usize {
+    let rates: Vec<f64> = (0..8_000).map(|page| if page < 900 { 100.0 } else { 0.0 }).collect();
+    let mut toy = Toy::new(machine(&[1_000, 20_000]), rates, 7);
+    toy.tells_others = tells_others;
+    let mut engine = engine(&toy);
+    for i in 0..2_000 {
+        toy.others[0] += if i < 1_200 { 0 } else { toy.free(TierId::FAST).min(10) };
+        engine.tick(TICK * i, &mut toy);
+    }
+    toy.place[..900].iter().filter(|&&place| place == Some(TierId::FAST)).count()
+}
+
+#[test]
+fn what_other_programs_allocate_displaces_no_hot_page() {
+    assert_eq!(left_beside_others(false), 0, "if others are not told apart");
+    assert_eq!(left_beside_others(true), 900);
+}
+
 #[test]
 fn attention_is_calm_when_settled_and_alert_after_a_new_hot_set() {
     let mut toy = Toy::new(machine(&[4_000, 20_000]), skewed(16_000, 100.0, 3.0, 8), 9);

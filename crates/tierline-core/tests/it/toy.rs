@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use tierline_core::engine::Engine;
 use tierline_core::port::{
-    Attention, Capabilities, Capability, Move, Observations, ObservedRegion, Order, Outcome,
-    PageAddress, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent, SpaceId,
-    Telemetry, TenantId, TierTelemetry, Tracking, TrueRate, Vpn, World,
+    Allocated, Attention, Capabilities, Capability, Move, Observations, ObservedRegion, Order,
+    Outcome, PageAddress, PageKind, PageSize, Question, Region, Residence, Sample, SpaceEvent,
+    SpaceId, Telemetry, TenantId, TierTelemetry, Tracking, TrueRate, Vpn, World,
 };
 use tierline_core::rng::Rng;
 use tierline_core::tier::{NodeId, Tier, TierId, Tiers};
@@ -96,6 +96,8 @@ pub struct Toy {
     pub place: Vec<Option<TierId>>,
     /// Frames used by others, per tier.
     pub others: Vec<u64>,
+    /// Whether others are known to be others.
+    pub tells_others: bool,
     pub attention: Attention,
     /// How accesses are tracked; `None`: by accessed bits in windows.
     pub watch: Option<Tracking>,
@@ -133,6 +135,7 @@ impl Toy {
             rates,
             place,
             others,
+            tells_others: false,
             attention: Attention::Alert,
             watch: None,
             kind: PageKind::Anonymous,
@@ -368,7 +371,7 @@ impl World for Toy {
         self.last = now;
     }
 
-    fn measure(&mut self, _now: Nanos) -> Telemetry {
+    fn measure(&mut self, now: Nanos) -> Telemetry {
         let measured = |(id, tier): (TierId, &Tier)| {
             let pages = self.rates.iter().zip(&self.place);
             let reads: f64 = pages.filter(|(_, place)| **place == Some(id)).map(|(r, _)| r).sum();
@@ -379,7 +382,9 @@ impl World for Toy {
                 ..TierTelemetry::default()
             }
         };
-        Telemetry { tiers: self.tiers.iter().map(measured).collect(), ..Telemetry::default() }
+        let tiers = self.tiers.iter().map(measured).collect();
+        let allocated = self.tells_others.then_some(Allocated { total: Bytes::ZERO, read: now });
+        Telemetry { tiers, allocated, ..Telemetry::default() }
     }
 
     fn capabilities(&self) -> Capabilities {

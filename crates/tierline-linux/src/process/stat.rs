@@ -22,6 +22,8 @@ pub struct Stat {
     pub comm: String,
     /// Its parent process.
     pub parent: u32,
+    /// Page faults without reading from a disk: its own, and those of its children that have ended.
+    pub faults: u64,
     /// Start time in clock ticks since boot: distinguishes processes that reuse a pid.
     pub start: u64,
     /// CPU time, in clock ticks.
@@ -84,6 +86,7 @@ impl Stat {
             pid: pid.trim().parse().ok()?,
             comm: comm.into(),
             parent: u32::try_from(number(4)?).ok()?,
+            faults: number(10)?.saturating_add(number(11)?),
             start: number(22)?,
             ran: number(14)?.saturating_add(number(15)?),
             cpu: number(39).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or_default(),

@@ -120,7 +120,7 @@ impl World for Faulty {
         };
         // Counters stall; free memory is read from the kernel and does not.
         for (tier, fresh) in repeated.tiers.iter_mut().zip(&fresh.tiers) {
-            (tier.free, tier.managed) = (fresh.free, fresh.managed);
+            tier.free = fresh.free;
         }
         repeated.tenants.clone_from(&fresh.tenants);
         self.measured = Some(repeated.clone());

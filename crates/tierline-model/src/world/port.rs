@@ -47,10 +47,6 @@ impl World for ModelWorld {
     fn measure(&mut self, _now: Nanos) -> Telemetry {
         let since = self.counters.since(&self.reported);
         self.reported = self.counters;
-        let managed = |tier| {
-            let jobs = self.jobs.iter().filter(|job| job.program.managed);
-            jobs.map(|job| job.bytes_in(tier)).sum::<Bytes>()
-        };
         let failed_allocations = self.frames.take_turned_away();
         let measured = |(tier, _): (TierId, &Tier)| {
             let t = tier.index();
@@ -58,7 +54,6 @@ impl World for ModelWorld {
             TierTelemetry {
                 free: self.frames.free_bytes(tier),
                 lacking: Bytes::ZERO,
-                managed: managed(tier),
                 failed_allocations: failed_allocations[t],
                 latency: since.latency_ns(t).map(nanos),
                 occupancy: ran.then(|| since.occupancy_ns[t] / since.ns),
@@ -69,7 +64,7 @@ impl World for ModelWorld {
         // Page-ins are counted when they start, and may take longer than the measured time.
         let share = |ns: f64| (since.slots_ns > 0.0).then(|| (ns / since.slots_ns).min(1.0));
         Telemetry {
-            free_read: None,
+            allocated: None,
             tiers: self.tiers.iter().map(measured).collect(),
             stall: share(since.stall_ns),
             page_in_stall: share(since.page_in_ns),

@@ -4,11 +4,13 @@
 //! While programs allocate, room must be made ahead; otherwise new pages, which tend to be hot, start in slow
 //! memory. While they do not allocate, headroom is unused fast memory. So headroom is the allocation expected
 //! between two decisions, at the latest rate; it grows at once, shrinks slowly, and stops at a share of the
-//! tier.
+//! tier. Only the managed programs' allocations count: for others, one page after the other would be demoted
+//! until none of the managed programs' is fast.
 //!
 //! Source: TPP (sections 5.1 and 5.2), where a fixed 2 % is free. Following the allocation rate is ours.
 
 use crate::policy::view::View;
+use crate::port::Allocated;
 use crate::unit::{Bytes, Nanos};
 
 /// The longest time between two decisions: a tick and a batch of moves. Ours.
@@ -22,24 +24,26 @@ const SHORTEST: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Debug, Default)]
 pub struct Headroom {
     kept: Bytes,
-    /// Free bytes in all tiers at the last reading, and its time.
-    free: Option<Bytes>,
+    /// All that was allocated until the last reading, and its time.
+    allocated: Option<Bytes>,
     last: Nanos,
 }
 
 impl Headroom {
-    /// Takes in the allocations since the last reading of free memory, by any program; no tier will keep more than `most`.
+    /// Takes in the allocations since the last reading; no tier will keep more than `most`.
     pub fn observe(&mut self, view: &View<'_>, most: Bytes) {
         let telemetry = view.machine.telemetry;
         // Moves from tier to tier do not change the sum.
-        let free = telemetry.tiers.iter().map(|tier| tier.free).sum();
-        self.update(telemetry.free_read.unwrap_or(view.now), free, most);
+        let free: Bytes = telemetry.tiers.iter().map(|tier| tier.free).sum();
+        let no_longer_free = Allocated { total: Bytes(u64::MAX - free.0), read: view.now };
+        self.update(telemetry.allocated.unwrap_or(no_longer_free), most);
     }
 
-    /// Takes in that `free` bytes are free in all tiers at `now`.
-    pub fn update(&mut self, now: Nanos, free: Bytes, most: Bytes) {
-        let passed = now.saturating_sub(std::mem::replace(&mut self.last, now));
-        let grown = self.free.replace(free).map_or(most, |before| before.saturating_sub(free));
+    /// Takes in a reading of what was allocated.
+    pub fn update(&mut self, Allocated { total, read }: Allocated, most: Bytes) {
+        let passed = read.saturating_sub(std::mem::replace(&mut self.last, read));
+        let before = self.allocated.replace(total);
+        let grown = before.map_or(most, |before| total.saturating_sub(before));
         let part = |bytes: Bytes, of: Nanos, whole: Nanos| {
             let part = u128::from(bytes.0) * u128::from(of.0) / u128::from(whole.0);
             Bytes(u64::try_from(part).unwrap_or(u64::MAX))
@@ -62,8 +66,9 @@ mod tests {
 
     const MOST: Bytes = Bytes::from_mib(100);
 
-    fn at(headroom: &mut Headroom, ms: u64, free_mib: u64) -> u64 {
-        headroom.update(Nanos::from_millis(ms), Bytes::from_mib(free_mib), MOST);
+    fn at(headroom: &mut Headroom, ms: u64, allocated_mib: u64) -> u64 {
+        let total = Bytes::from_mib(allocated_mib);
+        headroom.update(Allocated { total, read: Nanos::from_millis(ms) }, MOST);
         headroom.within(MOST).0 >> 20
     }
 
@@ -71,32 +76,47 @@ mod tests {
     #[test]
     fn headroom_follows_the_allocation_rate_and_shrinks_without_allocation() {
         let mut headroom = Headroom::default();
-        assert_eq!(at(&mut headroom, 0, 9_000), 100, "nothing is known yet");
+        assert_eq!(at(&mut headroom, 0, 0), 100, "nothing is known yet");
         for tick in 1..=1_000 {
-            at(&mut headroom, 50 * tick, 9_000 - 2 * tick);
+            at(&mut headroom, 50 * tick, 2 * tick);
         }
-        assert_eq!(at(&mut headroom, 50_050, 6_998), 10);
-        assert_eq!(at(&mut headroom, 50_100, 6_000), 100, "a burst, up to the maximum");
-        assert_eq!(at(&mut headroom, 50_150, 6_000), 99, "it shrinks slowly");
+        assert_eq!(at(&mut headroom, 50_050, 2_002), 10);
+        assert_eq!(at(&mut headroom, 50_100, 3_000), 100, "a burst, up to the maximum");
+        assert_eq!(at(&mut headroom, 50_150, 3_000), 99, "it shrinks slowly");
         for tick in 0..200 {
-            at(&mut headroom, 50_200 + 50 * tick, 6_000);
+            at(&mut headroom, 50_200 + 50 * tick, 3_000);
         }
-        assert!((34..39).contains(&at(&mut headroom, 60_200, 6_000)), "a third in ten seconds");
+        assert!((34..39).contains(&at(&mut headroom, 60_200, 3_000)), "a third in ten seconds");
     }
 
-    /// Half a second passes from one reading to the next, and is one step of the clock: 2 MiB are 1 MiB in 250 ms.
-    #[test]
-    fn allocation_is_counted_from_reading_to_reading() {
+    /// What is kept after one minute without allocations, and half a second, in which `step` changes the telemetry.
+    fn kept_after(allocated_mib: Option<u64>, step: impl Fn(&mut Stage)) -> u64 {
         let mut stage = Stage::of_base_pages(1, TierId::FAST);
         let mut headroom = Headroom::default();
-        let mut kept = |read_ms: u64, free_mib: u64| {
-            stage.telemetry.free_read = Some(Nanos::from_millis(read_ms));
-            stage.telemetry.tiers[1].free = Bytes::from_mib(free_mib);
-            headroom.observe(&stage.view(), MOST);
+        let mut observe = |ms: u64, allocated_mib: Option<u64>, step: &dyn Fn(&mut Stage)| {
+            let read = Nanos::from_millis(ms);
+            let allocated = |mib| Allocated { total: Bytes::from_mib(mib), read };
+            stage.telemetry.allocated = allocated_mib.map(allocated);
+            step(&mut stage);
+            let mut view = stage.view();
+            view.now = read;
+            headroom.observe(&view, MOST);
             headroom.within(MOST).0 >> 20
         };
-        kept(0, 16);
-        (0..10).for_each(|_| _ = kept(60_000, 16));
-        assert_eq!(kept(60_500, 14), 1);
+        let none = allocated_mib.map(|_| 0);
+        observe(0, none, &|_| {});
+        for _ in 0..10 {
+            observe(60_000, none, &|_| {});
+        }
+        observe(60_500, allocated_mib, &step)
+    }
+
+    /// 2 MiB in half a second are 1 MiB in 250 ms.
+    #[test]
+    fn only_what_managed_programs_allocate_counts_where_that_is_known() {
+        let two_less = |stage: &mut Stage| stage.telemetry.tiers[1].free = Bytes::from_mib(14);
+        assert_eq!(kept_after(None, two_less), 1, "unknown: all that is no longer free");
+        assert_eq!(kept_after(Some(0), two_less), 0, "another program's");
+        assert_eq!(kept_after(Some(2), two_less), 1);
     }
 }
