@@ -356,8 +356,8 @@ memcg    26 /empty
         };
         assert_eq!(headroom(0, 0), 20, "nothing is known yet: all that is ever kept");
         assert_eq!(headroom(20, 0), 0);
-        assert_eq!(headroom(21, 40), 10, "40 MiB/s for 250 ms");
-        assert_eq!(headroom(40, 40), 0);
+        assert_eq!(headroom(21, 10), 10, "as much again until the next reading");
+        assert_eq!(headroom(40, 10), 0);
     }
 
     #[test]

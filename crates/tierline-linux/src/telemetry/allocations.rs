@@ -86,6 +86,7 @@ mod tests {
     /// The base pages that count when free memory falls from 1,000 pages to `free`, and the process changes meanwhile.
     fn counted(free: u64, rss_pages: u64, faults: u64) -> u64 {
         let (_dir, root) = fake(&[("/proc/7/stat", "")]);
+        root.hold(PID).expect("held");
         let mut allocations = Allocations::default();
         set(&root, 100, 50);
         let mut update = |secs, free| {

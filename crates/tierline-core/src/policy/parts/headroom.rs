@@ -13,7 +13,8 @@ use crate::policy::view::View;
 use crate::port::Allocated;
 use crate::unit::{Bytes, Nanos};
 
-/// The longest time between two decisions: a tick and a batch of moves. Ours.
+/// The longest time between two decisions, if readings of what was allocated are no further apart: a tick and a batch of
+/// moves. Ours.
 const AHEAD: Nanos = Nanos::from_millis(250);
 /// Time in which headroom shrinks by two thirds without allocation. Ours.
 const SHRINKS: Nanos = Nanos::from_secs(10);
@@ -49,7 +50,7 @@ impl Headroom {
             Bytes(u64::try_from(part).unwrap_or(u64::MAX))
         };
         let left = part(self.kept, SHRINKS.saturating_sub(passed), SHRINKS);
-        self.kept = part(grown, AHEAD, passed.max(SHORTEST)).max(left).min(most);
+        self.kept = part(grown, AHEAD.max(passed), passed.max(SHORTEST)).max(left).min(most);
     }
 
     /// The headroom of a tier that keeps at most `most`.
@@ -111,12 +112,12 @@ mod tests {
         observe(60_500, allocated_mib, &step)
     }
 
-    /// 2 MiB in half a second are 1 MiB in 250 ms.
+    /// 2 MiB in the half second between two readings.
     #[test]
     fn only_what_managed_programs_allocate_counts_where_that_is_known() {
         let two_less = |stage: &mut Stage| stage.telemetry.tiers[1].free = Bytes::from_mib(14);
-        assert_eq!(kept_after(None, two_less), 1, "unknown: all that is no longer free");
+        assert_eq!(kept_after(None, two_less), 2, "unknown: all that is no longer free");
         assert_eq!(kept_after(Some(0), two_less), 0, "another program's");
-        assert_eq!(kept_after(Some(2), two_less), 1);
+        assert_eq!(kept_after(Some(2), two_less), 2);
     }
 }
