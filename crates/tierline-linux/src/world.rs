@@ -707,7 +707,7 @@ impl World for LinuxWorld {
         }
         self.locate(out);
         if let Some(units) = &mut self.units {
-            units.convert(out);
+            units.convert(now, out);
         }
     }
 
@@ -775,9 +775,10 @@ impl World for LinuxWorld {
 
     fn set_attention(&mut self, attention: Attention) {
         // Published systems observe at a constant rate; their thresholds and periods are set for it.
-        let attention = if self.units.is_some() { Attention::Alert } else { attention };
-        self.calm = attention == Attention::Calm;
-        self.tracker.set_attention(attention);
+        if self.units.is_none() {
+            self.calm = attention == Attention::Calm;
+            self.tracker.set_attention(attention);
+        }
     }
 
     fn configure_tracking(&mut self, watch: Tracking) -> bool {

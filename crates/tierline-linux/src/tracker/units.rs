@@ -13,12 +13,19 @@
 //!
 //! With k hits in n scans, the share of windows with an access is estimated as p = (k + 1/2)/(n + 1), by the prior of
 //! Jeffreys (Bernardo and Smith, Bayesian Theory, 1994, section 5.4). The mean number of accesses in a window is then
-//! λ = -ln(1 - p), and that in a window with a hit λ/p.
+//! λ = -ln(1 - p), and that in a window with a hit λ/p. Of the last eight scans, those count that came after the first hit
+//! among them, without that hit, by which they were chosen: before it, the page may not have been there, or the program may
+//! have done something else. Huge pages have a shorter window: what is reported are the accesses in the window of the size
+//! that most pages with a hit have. Such a policy decides after so many samples of its sampler, which takes one of a given
+//! number of accesses at all times. If the windows are a smaller part of the time than that, hits are multiplied accordingly,
+//! and so is the watched time.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tierline_core::port::{Observations, Residence, Sample, SpaceEvent, SpaceId, Tracking, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
+
+use crate::tracker::window::ratio;
 
 /// Base pages of a block.
 const PAGES: usize = 512;
@@ -30,10 +37,10 @@ const PARTS: u64 = 64;
 const PART: u64 = 1024;
 
 /// The unit that a policy expects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
-    /// Every access counts.
-    Accesses,
+    /// Every access counts, as one that a sampler of one in `period` reports.
+    Accesses { period: f64 },
     /// Every scan counts that found an access.
     Scans,
     /// The time from arming a page to its next access.
@@ -62,8 +69,9 @@ impl Block {
 /// Converts hits.
 pub struct Units {
     unit: Unit,
-    /// Scans so far.
+    /// Scans so far, and the end of the last one.
     scans: u64,
+    scanned: Option<Nanos>,
     blocks: BTreeMap<(SpaceId, u64), Block>,
     /// Delivers scans in parts.
     in_parts: bool,
@@ -76,13 +84,13 @@ impl Units {
     /// For a policy with this request; `None` if it has the same unit as a scan.
     pub fn of(watch: Option<Tracking>) -> Option<Self> {
         let (unit, in_parts) = match watch? {
-            Tracking::Samples { .. } => (Unit::Accesses, false),
+            Tracking::Samples { loads, .. } => (Unit::Accesses { period: ratio(loads, 1) }, false),
             Tracking::Counters { .. } => (Unit::Scans, true),
             Tracking::HintFaults { .. } => (Unit::TimeToFault, true),
             Tracking::Regions { .. } | Tracking::TrueRates => return None,
         };
         let (blocks, pending) = (BTreeMap::new(), VecDeque::new());
-        Some(Self { unit, scans: 0, blocks, in_parts, pending, part: PART })
+        Some(Self { unit, scans: 0, scanned: None, blocks, in_parts, pending, part: PART })
     }
 
     /// Whether a part of a scan can be delivered at once.
@@ -91,17 +99,20 @@ impl Units {
     }
 
     /// Converts the samples of one report, if it is that of a scan, and delivers the next part of the last one.
-    pub fn convert(&mut self, out: &mut Observations) {
+    pub fn convert(&mut self, now: Nanos, out: &mut Observations) {
         self.forget(&out.space_events);
         let scanned = out.observed_regions.is_empty();
         if let Some(window) = out.aggregation.or(out.window).filter(|_| scanned) {
             self.scans += 1;
             let found = std::mem::take(&mut out.samples);
+            let before = self.scanned.replace(now);
+            let passed = before.map_or(window, |before| now.saturating_sub(before));
+            let scales = self.scale(&found, window, passed, out);
             // Pages may move before their hits are delivered.
             let known = found.iter().filter(|_| self.in_parts).filter_map(residence);
             out.residence.extend(known);
             let mut converted = Vec::new();
-            found.into_iter().for_each(|sample| self.take(sample, window, &mut converted));
+            found.into_iter().for_each(|sample| self.take(sample, window, scales, &mut converted));
             if !self.in_parts {
                 out.samples = converted;
             } else if self.pending.is_empty() {
@@ -111,6 +122,27 @@ impl Units {
             }
         }
         self.deliver(out);
+    }
+
+    /// Lets a report of accesses be one of one window, and of as many accesses as the policy's own sampler would report, if
+    /// these are more. Returns by what the accesses of base pages and of huge pages are multiplied.
+    #[expect(clippy::cast_possible_truncation, reason = "ratios of times")]
+    fn scale(
+        &self,
+        found: &[Sample],
+        window: Nanos,
+        passed: Nanos,
+        out: &mut Observations,
+    ) -> [f32; 2] {
+        let Unit::Accesses { period } = self.unit else { return [1.0; 2] };
+        let huge = out.huge_window.take().unwrap_or(window);
+        let in_huge = |sample: &Sample| blocks_within(sample) * BASE_PER_HUGE;
+        let all: u64 = found.iter().map(|sample| u64::from(sample.base_pages)).sum();
+        let used = if found.iter().map(in_huge).sum::<u64>() * 2 > all { huge } else { window };
+        let more = (ratio(passed.0, used.0.max(1)) / period).max(1.0);
+        out.window = Some(used);
+        out.watched = Nanos::from_secs_f64(used.as_secs_f64() * more);
+        [window, huge].map(|own| (more * ratio(used.0, own.0.max(1))) as f32)
     }
 
     /// Appends the next part, without cutting a block, which may be a huge page.
@@ -152,7 +184,7 @@ impl Units {
     }
 
     /// Splits a sample where its pages have different histories. A whole block is one page, as it may be huge.
-    fn take(&mut self, sample: Sample, window: Nanos, out: &mut Vec<Sample>) {
+    fn take(&mut self, sample: Sample, window: Nanos, scales: [f32; 2], out: &mut Vec<Sample>) {
         let end = sample.vpn.0 + u64::from(sample.base_pages);
         let mut at = sample.vpn.0;
         while at < end {
@@ -168,6 +200,7 @@ impl Units {
                 let first = offset(at);
                 let hits = known.hits[first] | 1;
                 known.hits[first..offset(at + run - 1) + 1].fill(hits);
+                let sample = Sample { hits: sample.hits * scales[usize::from(whole)], ..sample };
                 push(unit.convert(&sample, hits, scans, window), at, run, out);
                 at += run;
             }
@@ -179,9 +212,11 @@ impl Unit {
     /// The sample of one page with this history.
     fn convert(self, sample: &Sample, hits: u16, scans: u64, window: Nanos) -> Sample {
         match self {
-            Self::Accesses => {
-                let known = u32::try_from(scans).unwrap_or(u32::MAX).min(u16::BITS);
-                Sample { hits: sample.hits * accesses(hits.count_ones(), known), ..*sample }
+            Self::Accesses { .. } => {
+                let [recent, _] = hits.to_le_bytes();
+                let since_first = u8::BITS - 1 - recent.leading_zeros();
+                let again = recent.count_ones() - 1;
+                Sample { hits: sample.hits * accesses(again, since_first), ..*sample }
             }
             Self::Scans => *sample,
             Self::TimeToFault => {
@@ -192,6 +227,12 @@ impl Unit {
             }
         }
     }
+}
+
+/// Blocks that a sample covers whole.
+fn blocks_within(sample: &Sample) -> u64 {
+    let end = sample.vpn.0 + u64::from(sample.base_pages);
+    (end / BASE_PER_HUGE).saturating_sub(sample.vpn.0.div_ceil(BASE_PER_HUGE))
 }
 
 /// Accesses expected in a window with a hit, after `hit` of `scans` windows had one.
@@ -246,9 +287,8 @@ mod tests {
         Units::of(Some(faults)).expect("it measures times to fault")
     }
 
-    /// The samples of a scan that found these runs accessed.
-    fn scan(units: &mut Units, runs: &[(u64, u32)]) -> Vec<Sample> {
-        let sample = |&(start, base_pages): &(u64, u32)| Sample {
+    fn sample(start: u64, base_pages: u32) -> Sample {
+        Sample {
             space: SpaceId(7),
             vpn: Vpn(start),
             base_pages,
@@ -256,14 +296,18 @@ mod tests {
             exposure: None,
             tier: None,
             write: None,
-        };
-        let samples = runs.iter().map(sample).collect();
+        }
+    }
+
+    /// The samples of a scan that found these runs accessed.
+    fn scan(units: &mut Units, runs: &[(u64, u32)]) -> Vec<Sample> {
+        let samples = runs.iter().map(|&(start, pages)| sample(start, pages)).collect();
         let mut out = Observations { samples, window: Some(WINDOW), ..Observations::default() };
-        units.convert(&mut out);
+        units.convert(Nanos::ZERO, &mut out);
         out.samples
     }
 
-    /// With a hit in every window, a page is accessed several times in each; with one in sixteen, about once.
+    /// With a hit in every window, a page is accessed several times in each; with a first hit, about once.
     #[test]
     fn a_hit_stands_for_the_accesses_of_its_window() {
         let mut units = counting();
@@ -272,9 +316,28 @@ mod tests {
             let runs: &[(u64, u32)] = if at == 15 { &[(5, 2)] } else { &[(5, 1)] };
             hits = scan(&mut units, runs).iter().map(|s| (s.vpn.0, s.base_pages, s.hits)).collect();
         }
-        let [(5, 1, hot), (6, 1, warm)] = hits[..] else { panic!("two pages: {hits:?}") };
-        // By hand: -ln(1/34) · 34/33, and -ln(31/34) · 34/3.
-        assert!((hot - 3.6332).abs() < 1e-3 && (warm - 1.0469).abs() < 1e-3, "{hot} {warm}");
+        let [(5, 1, hot), (6, 1, new)] = hits[..] else { panic!("two pages: {hits:?}") };
+        // By hand, for 7 hits in the 7 scans after the first one: -ln(1/16) · 16/15; and for none in none: -ln(1/2) · 2.
+        assert!((hot - 2.9574).abs() < 1e-3 && (new - 1.3863).abs() < 1e-3, "{hot} {new}");
+    }
+
+    /// Pages that are hit from now on, after seven scans in which only one of them was, in the first.
+    #[test]
+    fn a_page_that_becomes_hot_counts_as_one_that_always_was() {
+        let mut units = counting();
+        scan(&mut units, &[(6, 1)]);
+        (0..6).for_each(|_| drop(scan(&mut units, &[])));
+        let [(5, hot), (6, rare)] =
+            scan(&mut units, &[(5, 2)]).iter().map(|s| (s.vpn.0, s.hits)).collect::<Vec<_>>()[..]
+        else {
+            panic!("two pages")
+        };
+        // By hand, for one hit in seven scans: -ln(1 - 1.5/8) · 8/1.5.
+        assert!((hot - 1.3863).abs() < 1e-3 && (rare - 1.1074).abs() < 1e-3, "{hot} {rare}");
+        scan(&mut units, &[(5, 1)]);
+        let hot = scan(&mut units, &[(5, 1)])[0].hits;
+        // By hand, for two hits in two scans: -ln(1/6) · 6/5.
+        assert!((hot - 2.1501).abs() < 1e-3, "{hot}");
     }
 
     /// λ/(1 - e^-λ) for pages of known rates, from the hits that random accesses give on average.
@@ -328,7 +391,7 @@ mod tests {
         pages += count(&scan(&mut units, &[(9_000, 1)]));
         while units.is_pending() {
             let mut out = Observations::default();
-            units.convert(&mut out);
+            units.convert(Nanos::ZERO, &mut out);
             pages += count(&out.samples);
         }
         assert_eq!(pages, 4000);
@@ -337,6 +400,54 @@ mod tests {
             Some(Nanos(WINDOW.0 / 2)),
             "remembered"
         );
+    }
+
+    /// A sampler of one access in 199, and windows of 20 ms once in 40 s, which is one access in 2,000, or of 2 ms once in 20 ms.
+    #[test]
+    fn a_policy_gets_as_many_accesses_as_its_sampler_would_report() {
+        let times_more = |pause: Nanos, window: Nanos| {
+            let mut units = counting();
+            let mut of_scan = |now| {
+                let samples = vec![sample(5, 1)];
+                let (window, watched) = (Some(window), window);
+                let mut out = Observations { samples, window, watched, ..Observations::default() };
+                units.convert(now, &mut out);
+                (out.samples[0].hits, out.watched.as_secs_f64() / watched.as_secs_f64())
+            };
+            let ((first, once), (second, times)) = (of_scan(pause), of_scan(pause * 2));
+            assert!((once - 1.0).abs() < 1e-6 && (first - 1.3863).abs() < 1e-3, "{once} {first}");
+            // By hand, for one hit in one scan: -ln(1/4) · 4/3.
+            assert!((f64::from(second) / 1.8484 - times).abs() < times * 1e-3, "{second} {times}");
+            times
+        };
+        let times = times_more(Nanos::from_secs(40), WINDOW);
+        assert!((times - 2_000.0 / 199.0).abs() < 1e-3, "{times}");
+        let times = times_more(WINDOW, Nanos(WINDOW.0 / 10));
+        assert!((times - 1.0).abs() < 1e-6, "an access that was seen counts: {times}");
+    }
+
+    /// A huge page in a window of a tenth of that of base pages: one access in it is ten in the other.
+    #[test]
+    fn accesses_are_reported_in_the_window_of_most_pages() {
+        let reported = |runs: &[(u64, u32)]| {
+            let (mut units, huge_window) = (counting(), Some(Nanos(WINDOW.0 / 10)));
+            let samples = runs.iter().map(|&(start, pages)| sample(start, pages)).collect();
+            let mut out = Observations {
+                samples,
+                window: Some(WINDOW),
+                watched: WINDOW,
+                huge_window,
+                ..Observations::default()
+            };
+            units.convert(Nanos::ZERO, &mut out);
+            assert_eq!((out.window, out.huge_window), (Some(out.watched), None));
+            let most = out.samples.iter().map(|s| s.hits).fold(0.0, f32::max);
+            (out.watched, out.samples.iter().map(|s| s.hits / most).collect::<Vec<_>>())
+        };
+        let (watched, hits) = reported(&[(0, 512), (600, 400)]);
+        assert_eq!((watched, hits), (Nanos(WINDOW.0 / 10), vec![1.0, 0.1]));
+        let (watched, hits) = reported(&[(0, 512), (600, 400), (1100, 400)]);
+        assert_eq!((watched, hits), (WINDOW, vec![1.0, 0.1, 0.1]));
     }
 
     #[test]
@@ -355,7 +466,7 @@ mod tests {
         assert!(Units::of(None).is_none() && Units::of(Some(Tracking::TrueRates)).is_none());
         let sample = scan(&mut counting(), &[(5, 1)])[0];
         let mut exact = Observations { samples: vec![sample], ..Observations::default() };
-        timing().convert(&mut exact);
+        timing().convert(Nanos::ZERO, &mut exact);
         assert_eq!(exact.samples, [sample], "a tracker without windows");
     }
 }

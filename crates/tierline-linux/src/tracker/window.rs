@@ -14,7 +14,8 @@
 //! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
 //! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
 //! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
-//! pay for them. When placement has settled, pauses become twice as long with each window, until the budget of calm
+//! pay for them. A part of it is kept for the next change, unless windows are for a policy that expects them at a
+//! constant rate. When placement has settled, pauses become twice as long with each window, until the budget of calm
 //! pays for them.
 
 use std::num::NonZeroU64;
@@ -92,14 +93,14 @@ pub struct WindowSettings {
     pub huge_window: Nanos,
     /// The shortest window of huge pages: about the time in which a thread is woken and a batch of them is armed.
     pub huge_shortest: Nanos,
-    /// Share of accessed pages above which a window is too long.
-    pub most_accessed: f64,
     /// Share of one CPU that scans may cost while placement is not settled.
     pub budget_alert: f64,
     /// Share of one CPU that scans may cost while placement is settled.
     pub budget_calm: f64,
     /// CPU time that windows may take in advance while placement is not settled.
     pub credit: Nanos,
+    /// The part of it that is kept for the next change.
+    pub kept: Nanos,
     /// The least time between windows while placement is not settled.
     pub pause_alert: Nanos,
     /// The least time between windows while pages wait to be moved.
@@ -119,10 +120,10 @@ impl Default for WindowSettings {
             longest: Nanos::from_secs(1),
             huge_window: Nanos(200_000),
             huge_shortest: Nanos(20_000),
-            most_accessed: MOST_TOUCHED,
             budget_alert: 0.05,
             budget_calm: 0.01,
             credit: Nanos::from_millis(1_000),
+            kept: Nanos::from_millis(500),
             pause_alert: Nanos::from_millis(20),
             pause_moving: Nanos::from_secs(2),
             pause_calm: Nanos::from_millis(250),
@@ -351,7 +352,7 @@ impl WindowPace {
 
     /// Whether there is more credit than is kept for the next change.
     pub fn has_credit(&self) -> bool {
-        self.credit > self.settings.credit.as_secs_f64() / 2.0
+        self.credit > self.settings.kept.as_secs_f64()
     }
 
     #[cfg(test)]
@@ -376,7 +377,7 @@ impl WindowPace {
 
     /// The share of pages that a window should find accessed, at most.
     fn wanted(&self, seen: ReadCounts, fast: Bytes) -> f64 {
-        ratio(fast.base_pages(), seen.present.max(1)).min(self.settings.most_accessed)
+        ratio(fast.base_pages(), seen.present.max(1)).min(MOST_TOUCHED)
     }
 
     /// Whether a sample shows as many accessed base pages as a window should find. `seen` is projected from it;
@@ -526,9 +527,10 @@ impl WindowPace {
         let full = settings.credit.as_secs_f64();
         self.credit = (self.credit + passed * settings.budget_alert).min(full);
         self.credit -= cpu;
-        // Half of it is kept for the next change. While that is earned again, windows go on at half of the budget; what
-        // is owed is earned first.
-        let kept = if self.grows || self.fruitless < FRUITLESS { 0.0 } else { full / 2.0 };
+        // While what is kept for the next change is earned again, windows go on at half of the budget; what is owed is earned
+        // first.
+        let spends_all = self.grows || self.fruitless < FRUITLESS;
+        let kept = if spends_all { 0.0 } else { settings.kept.as_secs_f64() };
         let pause = match self.attention {
             // Placement has settled by all signs, and may not have: the first windows of calm come sooner.
             Attention::Calm => {
@@ -993,6 +995,25 @@ pub(super) mod tests {
         pace.set_attention(Attention::Suspicious);
         pace.set_attention(Attention::Alert);
         assert_eq!(until_pause(&mut pace), 4, "three on credit: an alarm");
+    }
+
+    /// Windows of 100 ms at 5 % are 2 s apart.
+    #[test]
+    fn if_nothing_is_kept_all_credit_is_spent_and_then_all_that_is_earned() {
+        let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
+        let settings = WindowSettings { kept: Nanos::ZERO, ..WindowSettings::default() };
+        let mut pace = WindowPace::new(settings);
+        pace.present = 1_000;
+        let mut now = Nanos::from_secs(1);
+        let pauses: Vec<f64> = (0..14)
+            .map(|_| {
+                let pause = pace.pause(now, cost, Nanos::ZERO, 1_000);
+                now += pause;
+                (pause.as_secs_f64() * 1e3).round()
+            })
+            .collect();
+        assert_eq!(pauses[..10], [0.0; 10], "ten on credit");
+        assert_eq!(pauses[10..], [2_000.0; 4]);
     }
 
     /// 150 of 300 huge pages are half of the memory.

@@ -26,8 +26,6 @@ const WINDOWS_REMEMBERED: u64 = 16;
 
 /// Share of one CPU that scans may cost for a policy that counts hits by itself. Ours: twice the default's.
 const BUDGET_OF_COUNTING: f64 = 0.1;
-/// Share of accessed pages for such a policy, at most. Ours: a window that sometimes misses a hot page shows how hot it is.
-const ACCESSED_OF_COUNTING: f64 = 0.2;
 
 /// Time between the ends of two quick scans while windows are rare, or the window, if that is longer.
 const QUICK_SCAN_EVERY: Nanos = Nanos::from_millis(500);
@@ -879,7 +877,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
     fn reconfigure(&mut self, watch: Tracking) -> Result<bool> {
         if !matches!(watch, Tracking::TrueRates | Tracking::Regions { .. }) {
             self.pace.settings.budget_alert = BUDGET_OF_COUNTING;
-            self.pace.settings.most_accessed = ACCESSED_OF_COUNTING;
+            self.pace.settings.kept = Nanos::ZERO;
         }
         Ok(false)
     }
@@ -1291,7 +1289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_counts_hits_gets_more_scans() {
+    fn a_policy_that_counts_hits_gets_more_scans_at_a_constant_rate() {
         let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
         let before = tracker.pace.settings;
         tracker.reconfigure(Tracking::TrueRates).expect("fine");
@@ -1299,7 +1297,7 @@ mod tests {
         let samples = Tracking::Samples { loads: 199, stores: None, cpu_permille: None };
         tracker.reconfigure(samples).expect("fine");
         assert!(tracker.pace.settings.budget_alert > before.budget_alert);
-        assert!(tracker.pace.settings.most_accessed < before.most_accessed);
+        assert_eq!(tracker.pace.settings.kept, Nanos::ZERO, "at a constant rate");
     }
 
     /// A window of 800 ms, of which a sample is read after 100, 200 and 400 ms.
