@@ -40,7 +40,7 @@ pub struct DeviceCounts {
     pub utilisation: f64,
 }
 
-/// What the managed programs allocated.
+/// What the managed programs allocated, as far as others did not allocate as much at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Allocated {
     /// The sum since the start, whether it was freed again or not.

@@ -3,7 +3,8 @@
 //!
 //! The kernel does not count it. Free memory falls by what anyone allocates, pages of files and other programs' included. A
 //! process allocates at most what it has grown by, or a base page for each page fault: a copy of a page that it shared does not
-//! make it grow, and a huge page is one fault. So the smaller of both counts.
+//! make it grow, and a huge page is one fault. So the smaller of both counts, less what others allocated: of room that is made
+//! for new pages they take their part, and keep it. (Ours.)
 
 use std::collections::BTreeMap;
 
@@ -43,8 +44,8 @@ impl Allocations {
         let fallen = before.map_or(Bytes::ZERO, |before| before.saturating_sub(free));
         // Reading the processes costs more than free memory: without need it is not done.
         if before.is_none() || fallen > Bytes::ZERO {
-            let grown = self.grown(root, pids);
-            self.counted.total += fallen.min(grown);
+            let own = fallen.min(self.grown(root, pids));
+            self.counted.total += own.saturating_sub(fallen - own);
         }
     }
 
@@ -104,9 +105,10 @@ mod tests {
     fn what_a_process_allocates_is_told_from_what_others_do() {
         assert_eq!(counted(900, 200, 150), 100, "it grew");
         assert_eq!(counted(900, 100, 50), 0, "it did nothing");
-        assert_eq!(counted(400, 120, 60), 20, "it did a part");
-        assert_eq!(counted(900, 100, 130), 80, "copies of shared pages");
-        assert_eq!(counted(400, 612, 51), 512, "a huge page");
+        assert_eq!(counted(900, 180, 100), 60, "others took a fifth");
+        assert_eq!(counted(400, 120, 60), 0, "others took more");
+        assert_eq!(counted(900, 100, 150), 100, "copies of shared pages");
+        assert_eq!(counted(488, 612, 51), 512, "a huge page");
         assert_eq!(counted(1_000, 200, 150), 0, "it mapped what was in memory already");
     }
 }
