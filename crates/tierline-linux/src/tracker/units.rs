@@ -3,8 +3,8 @@
 //!
 //! A scan sees a page at most once per window. A policy that counts samples expects every access to count: a hit then
 //! stands for the accesses expected in its window. A policy that requests hint faults expects the time from arming to
-//! the fault: a hit then carries the watched time since the page's last hit. Both follow from the page's last 16 scans,
-//! two bytes per page, in blocks of one huge page that are created at a first hit. A policy that requests a device's
+//! the fault: a hit then carries the watched time since the page's last hit. Both follow from the page's last scans: 16 are
+//! kept, in two bytes per page, in blocks of one huge page that are created at a first hit. A policy that requests a device's
 //! counters counts scans, as NeoMem's own baselines over scans do (MICRO 2024, section VI-A).
 //!
 //! A device and hint faults report one page after the other, and such a policy acts on each at once, within the budget
@@ -15,12 +15,15 @@
 //! Jeffreys (Bernardo and Smith, Bayesian Theory, 1994, section 5.4). The mean number of accesses in a window is then
 //! λ = -ln(1 - p), and that in a window with a hit λ/p. Of the last eight scans, those count that came after the first hit
 //! among them, without that hit, by which they were chosen: before it, the page may not have been there, or the program may
-//! have done something else. Huge pages have a shorter window: what is reported are the accesses in the window of the size
-//! that most pages with a hit have. Such a policy decides after so many samples of its sampler, which takes one of a given
-//! number of accesses at all times. If the windows are a smaller part of the time than that, hits are multiplied accordingly,
-//! and so is the watched time.
+//! have done something else. (Ours.)
+//!
+//! Huge pages have a shorter window than base pages. A report contains accesses in one window, that of the size which most of
+//! the hit pages have. And a policy that counts samples decides after a number of them, at its own sampling period. If windows
+//! cover a smaller part of the time than the part of all accesses that it samples, hits are multiplied accordingly, and so is
+//! the watched time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use tierline_core::port::{Observations, Residence, Sample, SpaceEvent, SpaceId, Tracking, Vpn};
 use tierline_core::unit::{BASE_PER_HUGE, Nanos};
@@ -136,7 +139,10 @@ impl Units {
     ) -> [f32; 2] {
         let Unit::Accesses { period } = self.unit else { return [1.0; 2] };
         let huge = out.huge_window.take().unwrap_or(window);
-        let in_huge = |sample: &Sample| blocks_within(sample) * BASE_PER_HUGE;
+        let in_huge = |sample: &Sample| {
+            let blocks = whole_blocks(sample.vpn.0, sample.base_pages.into());
+            blocks.end.saturating_sub(blocks.start) * BASE_PER_HUGE
+        };
         let all: u64 = found.iter().map(|sample| u64::from(sample.base_pages)).sum();
         let used = if found.iter().map(in_huge).sum::<u64>() * 2 > all { huge } else { window };
         let more = (ratio(passed.0, used.0.max(1)) / period).max(1.0);
@@ -168,10 +174,9 @@ impl Units {
         for event in events {
             let (space, blocks) = match *event {
                 SpaceEvent::Gone(space) => (space, 0..u64::MAX),
-                SpaceEvent::Unmapped(space, Vpn(start), pages) => (
-                    space,
-                    start.div_ceil(BASE_PER_HUGE)..start.saturating_add(pages) / BASE_PER_HUGE,
-                ),
+                SpaceEvent::Unmapped(space, Vpn(start), pages) => {
+                    (space, whole_blocks(start, pages))
+                }
                 _ => continue,
             };
             while blocks.start < blocks.end
@@ -229,10 +234,9 @@ impl Unit {
     }
 }
 
-/// Blocks that a sample covers whole.
-fn blocks_within(sample: &Sample) -> u64 {
-    let end = sample.vpn.0 + u64::from(sample.base_pages);
-    (end / BASE_PER_HUGE).saturating_sub(sample.vpn.0.div_ceil(BASE_PER_HUGE))
+/// The blocks that these pages contain whole; the range may be reversed if there is none.
+fn whole_blocks(start: u64, pages: u64) -> Range<u64> {
+    start.div_ceil(BASE_PER_HUGE)..start.saturating_add(pages) / BASE_PER_HUGE
 }
 
 /// Accesses expected in a window with a hit, after `hit` of `scans` windows had one.

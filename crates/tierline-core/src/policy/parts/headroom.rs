@@ -90,34 +90,32 @@ mod tests {
         assert!((34..39).contains(&at(&mut headroom, 60_200, 3_000)), "a third in ten seconds");
     }
 
-    /// What is kept after one minute without allocations, and half a second, in which `step` changes the telemetry.
-    fn kept_after(allocated_mib: Option<u64>, step: impl Fn(&mut Stage)) -> u64 {
+    /// What is kept after one minute without allocations, and half a second in which 2 MiB become less free.
+    fn kept_after(allocated_mib: Option<u64>) -> u64 {
         let mut stage = Stage::of_base_pages(1, TierId::FAST);
         let mut headroom = Headroom::default();
-        let mut observe = |ms: u64, allocated_mib: Option<u64>, step: &dyn Fn(&mut Stage)| {
-            let read = Nanos::from_millis(ms);
+        let mut observe = |read_ms: u64, free_mib: u64, allocated_mib: Option<u64>| {
+            let read = Nanos::from_millis(read_ms);
             let allocated = |mib| Allocated { total: Bytes::from_mib(mib), read };
             stage.telemetry.allocated = allocated_mib.map(allocated);
-            step(&mut stage);
+            stage.telemetry.tiers[1].free = Bytes::from_mib(free_mib);
             let mut view = stage.view();
-            view.now = read;
+            // Where allocations are read, the time of that counts.
+            view.now = if allocated_mib.is_some() { view.now } else { read };
             headroom.observe(&view, MOST);
             headroom.within(MOST).0 >> 20
         };
         let none = allocated_mib.map(|_| 0);
-        observe(0, none, &|_| {});
-        for _ in 0..10 {
-            observe(60_000, none, &|_| {});
-        }
-        observe(60_500, allocated_mib, &step)
+        observe(0, 16, none);
+        (0..10).for_each(|_| _ = observe(60_000, 16, none));
+        observe(60_500, 14, allocated_mib)
     }
 
     /// 2 MiB in the half second between two readings.
     #[test]
     fn only_what_managed_programs_allocate_counts_where_that_is_known() {
-        let two_less = |stage: &mut Stage| stage.telemetry.tiers[1].free = Bytes::from_mib(14);
-        assert_eq!(kept_after(None, two_less), 2, "unknown: all that is no longer free");
-        assert_eq!(kept_after(Some(0), two_less), 0, "another program's");
-        assert_eq!(kept_after(Some(2), two_less), 2);
+        assert_eq!(kept_after(None), 2, "unknown: all that is no longer free");
+        assert_eq!(kept_after(Some(0)), 0, "another program's");
+        assert_eq!(kept_after(Some(2)), 2);
     }
 }
