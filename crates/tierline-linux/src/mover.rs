@@ -78,6 +78,8 @@ pub struct MoverCounts {
     pub base_pages: u64,
     /// Bytes moved.
     pub bytes: Bytes,
+    /// The same by the node that they left, if it was known, and the node that they went to.
+    pub by_nodes: BTreeMap<(NodeId, NodeId), Bytes>,
     /// Time spent in `migrate`.
     pub time_spent: Nanos,
     /// Requests by outcome.
@@ -119,9 +121,17 @@ struct Batch {
 
 impl Batch {
     /// Records the memory that its pages use now, and that they no longer use.
-    fn record_use(&self, memory: &mut [NodeMemory], outcomes: &[Outcome]) {
+    fn record_use(
+        &self,
+        memory: &mut [NodeMemory],
+        outcomes: &[Outcome],
+        by_nodes: &mut BTreeMap<(NodeId, NodeId), Bytes>,
+    ) {
         let pages = self.asked.iter().zip(&self.from);
         for (_, &(from, size)) in pages.filter(|(at, _)| outcomes[**at] == Outcome::Done) {
+            if let Some(from) = from {
+                *by_nodes.entry((from, self.node)).or_default() += size;
+            }
             for one in memory.iter_mut() {
                 if Some(one.node) == from {
                     one.free += size;
@@ -277,7 +287,7 @@ impl<S: MoveSyscall> Mover<S> {
         }
         for batch in &batches {
             self.send(batch, to, tiers, outcomes);
-            batch.record_use(memory, outcomes);
+            batch.record_use(memory, outcomes, &mut self.counters.by_nodes);
         }
         // A page named twice gets the outcome of the first request.
         again.into_iter().for_each(|(at, first)| outcomes[at] = outcomes[first]);

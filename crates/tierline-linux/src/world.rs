@@ -344,6 +344,11 @@ impl LinuxWorld {
         self.targets.pids()
     }
 
+    /// What moves pages.
+    pub fn mover(&self) -> &Mover {
+        &self.mover
+    }
+
     /// The tracker in use.
     pub fn tracker(&self) -> &dyn Tracker {
         self.tracker.as_ref()

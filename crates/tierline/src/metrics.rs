@@ -196,6 +196,8 @@ pub static METRICS: &[Metric] = &[
 
     counter("orders", Unit::Bytes, ORDER, "Memory ordered to be promoted, demoted, paged out or split",
         |m, out| m.orders(|labels, bytes| out.add(&labels, bytes))),
+    counter("node_moved", Unit::Bytes, &["from", "to"], "Memory moved, by the node that it left and the node that it went to",
+        |m, out| m.moved_by_nodes().iter().for_each(|((from, to), bytes)| out.add(&[&from.0.to_string(), &to.0.to_string()], *bytes))),
     counter("ping_pong", Unit::Bytes, &[], "Memory moved back soon after a move in the other direction",
         |m, out| out.add(&[], Bytes::from_base_pages(m.engine().migrator().counts.ping_pong_pages))),
     counter("orders_given_up", Unit::None, &[], "Orders given up because the page stayed busy",

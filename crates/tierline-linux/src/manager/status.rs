@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tierline_core::engine::Engine;
 use tierline_core::qos::showback::Usage;
-use tierline_core::tier::TierId;
+use tierline_core::tier::{NodeId, TierId};
 use tierline_core::unit::{Bytes, Nanos};
 
 use super::{Lateness, Manager, ManagerOptions};
@@ -51,6 +51,11 @@ impl Manager {
     /// The tracker in use.
     pub fn tracker(&self) -> &dyn Tracker {
         self.world.tracker()
+    }
+
+    /// Memory moved, by the node that it left and the node that it went to.
+    pub fn moved_by_nodes(&self) -> &BTreeMap<(NodeId, NodeId), Bytes> {
+        &self.world.mover().counters().by_nodes
     }
 
     /// The options it was started with.

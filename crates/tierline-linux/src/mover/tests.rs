@@ -137,6 +137,9 @@ fn a_full_node_spills_to_the_next_and_a_full_tier_is_not_called() {
     let pages = mover.syscall.pages.borrow();
     assert_eq!(pages.values().copied().collect::<Vec<_>>(), [0, 2, 1, 1]);
     drop(pages);
+    let page = Bytes::from_base_pages(1);
+    let by_nodes = [((NodeId(1), NodeId(0)), page), ((NodeId(1), NodeId(2)), page)];
+    assert_eq!(mover.counters().by_nodes, by_nodes.into());
     let (out, mover) = migrate(fake(4), &promotions(4), 0);
     assert_eq!(out, [Outcome::NoRoom; 4]);
     assert_eq!(mover.counters().move_calls, 0);
