@@ -62,6 +62,18 @@ pub fn nodes(root: &Root, tiers: &Tiers) -> Result<Vec<NodeMemory>> {
     ids.map(read).collect()
 }
 
+/// Reads the memory of these nodes again, but not what is reserved: `/proc/zoneinfo` costs several times what all else here does,
+/// grows with the processors, and what it says of reserves changes only by settings.
+///
+/// # Errors
+/// `Error::File` or `Error::Format` if a node's meminfo cannot be read; those after it are left as they were.
+pub fn read_again(root: &Root, nodes: &mut [NodeMemory]) -> Result<()> {
+    for node in nodes {
+        *node = NodeMemory { reserved: node.reserved, ..node_memory(root, node.node)? };
+    }
+    Ok(())
+}
+
 /// Subtracts what other programs have allocated since `nodes` were read: a page for which there is no room would be
 /// reclaimed for, in a call that returns only afterwards.
 ///
@@ -311,6 +323,26 @@ mod tests {
         let reserved = nodes[1].free + Bytes(4096);
         let lacking = tiers(&machine, &[NodeMemory { reserved, ..nodes[1] }], |_| Bytes::ZERO);
         assert_eq!((lacking[1].free, lacking[1].lacking), (Bytes::ZERO, Bytes(4096)));
+    }
+
+    #[test]
+    fn memory_is_read_again_without_the_zones() {
+        let zone = "Node 0, zone Normal\n  pages free 60000\n high 100\n managed 70000\n";
+        let meminfo = "/sys/devices/system/node/node0/meminfo";
+        let mut files = TWO_NODES.to_vec();
+        files.push(("/proc/zoneinfo", zone));
+        let (_dir, root) = fake(&files);
+        let machine = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
+        let mut memory = nodes(&root, &machine).expect("nodes");
+        assert!(memory[0].reserved > Bytes::ZERO);
+        let before = memory[0];
+        let text = "Node 0 MemTotal: 2097152 kB\nNode 0 MemFree: 12 kB\nNode 0 MemUsed: 4 kB\n";
+        std::fs::write(root.path(meminfo), text).expect("written");
+        std::fs::remove_file(root.path("/proc/zoneinfo")).expect("removed");
+        read_again(&root, &mut memory).expect("read");
+        assert_eq!((memory[0].free, memory[0].reserved), (Bytes(12 << 10), before.reserved));
+        std::fs::remove_file(root.path(meminfo)).expect("removed");
+        assert!(read_again(&root, &mut memory).is_err());
     }
 
     #[test]

@@ -205,10 +205,8 @@ fn read_node(root: &Root, id: NodeId, online: &[NodeId]) -> Result<Node> {
 
 /// A field of a node's meminfo, as in `Node 0 MemFree:  3530504 kB`.
 pub(crate) fn meminfo_field(text: &str, name: &str) -> Option<Bytes> {
-    let line = text.lines().find(|line| {
-        line.split_whitespace().nth(2).and_then(|word| word.strip_suffix(':')) == Some(name)
-    })?;
-    let kib: u64 = line.split_whitespace().nth(3)?.parse().ok()?;
+    let (_, value) = text.split_once(&format!(" {name}:"))?;
+    let kib: u64 = value.split_ascii_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024).map(Bytes)
 }
 

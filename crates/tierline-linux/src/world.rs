@@ -403,24 +403,31 @@ impl LinuxWorld {
     fn measure_pause(&self) -> Nanos {
         let most = if self.calm { MEASURE_CALM } else { MEASURE_EVERY };
         let often = self.measuring * MEASURE_PAUSE[usize::from(self.calm)];
-        if self.measures_closely() {
+        let pause = if self.measures_closely() {
             often.clamp(MEASURE_OFTEN, most)
-        } else if self.has_moved {
-            (self.measuring * MEASURE_PAUSE_MOVING).min(MEASURE_EVERY)
         } else {
             // Pages may wait for room, in calm, too.
             (self.measuring * MEASURE_PAUSE_WAITING).clamp(MEASURE_OFTEN, MEASURE_EVERY)
+        };
+        match self.has_moved {
+            true => pause.min(self.measuring * MEASURE_PAUSE_MOVING),
+            false => pause,
         }
     }
 
     fn read_memory(&mut self) {
+        if let Err(problem) = telemetry::read_again(&self.root, &mut self.memory) {
+            // Unknown free memory counts as none: nothing is moved until it can be read again.
+            self.memory.iter_mut().for_each(|node| node.free = Bytes::ZERO);
+            self.problems.push(problem);
+        }
+    }
+
+    /// Reads what the kernel reserves, too.
+    fn read_reserves(&mut self) {
         match telemetry::nodes(&self.root, &self.tiers) {
             Ok(memory) => self.memory = memory,
-            Err(problem) => {
-                // Unknown free memory counts as none: nothing is moved until it can be read again.
-                self.memory.iter_mut().for_each(|node| node.free = Bytes::ZERO);
-                self.problems.push(problem);
-            }
+            Err(problem) => self.problems.push(problem),
         }
     }
 
@@ -438,6 +445,7 @@ impl LinuxWorld {
     /// Returns the cost of programs whose mappings are so many that they are read in their own time: they delay no others.
     fn look_around(&mut self, now: Nanos, out: &mut Observations) -> Nanos {
         let mut own_budget = Nanos::ZERO;
+        self.read_reserves();
         let changes = self.targets.refresh(&self.root);
         for pid in &changes.gone {
             self.maps.remove(pid);
@@ -760,9 +768,6 @@ impl World for LinuxWorld {
             return Nanos::ZERO;
         }
         self.has_moved = true;
-        if self.measures_closely() {
-            self.measured = None;
-        }
         let (began, first) = (Instant::now(), out.len());
         // Moves take the same time whenever they are made, and those made early repay early.
         let _urgent = RaisedPriority::begin();
