@@ -8,8 +8,8 @@
 //! counters counts scans, as NeoMem's own baselines over scans do (MICRO 2024, section VI-A).
 //!
 //! A device and hint faults report one page after the other, and such a policy acts on each at once, within the budget
-//! of the tick. So it gets the hits of a scan in parts, one per tick. A scan that ends before the last one is delivered
-//! is left out.
+//! of the tick. So it gets the hits of a scan in parts, one per tick, in the order of addresses. The next scan takes the place of
+//! what is left, and goes on from there: the policy sees all memory in turn, as a hand that arms it would, and no old hits.
 //!
 //! With k hits in n scans, the share of windows with an access is estimated as p = (k + 1/2)/(n + 1), by the prior of
 //! Jeffreys (Bernardo and Smith, Bayesian Theory, 1994, section 5.4). The mean number of accesses in a window is then
@@ -118,10 +118,11 @@ impl Units {
             found.into_iter().for_each(|sample| self.take(sample, window, scales, &mut converted));
             if !self.in_parts {
                 out.samples = converted;
-            } else if self.pending.is_empty() {
+            } else {
                 let pages: u64 = converted.iter().map(|sample| u64::from(sample.base_pages)).sum();
                 self.part = PART.max(pages / PARTS);
-                self.pending = converted.into();
+                let next = self.pending.front().map(place);
+                self.pending = from_place_on(converted, next).into();
             }
         }
         self.deliver(out);
@@ -157,12 +158,9 @@ impl Units {
         while left > 0
             && let Some(mut sample) = self.pending.pop_front()
         {
-            let in_block = BASE_PER_HUGE - sample.vpn.0 % BASE_PER_HUGE;
-            let rest = u64::from(sample.base_pages).saturating_sub(in_block);
-            if rest > 0 {
-                let (vpn, base_pages) = (Vpn(sample.vpn.0 + in_block), narrow(rest));
-                self.pending.push_front(Sample { vpn, base_pages, ..sample });
-                sample.base_pages = narrow(in_block);
+            let next_block = Vpn((sample.vpn.0 / BASE_PER_HUGE + 1) * BASE_PER_HUGE);
+            if let Some(rest) = cut(&mut sample, next_block) {
+                self.pending.push_front(rest);
             }
             left = left.saturating_sub(sample.base_pages.into());
             out.samples.push(Sample { tier: None, ..sample });
@@ -249,6 +247,31 @@ fn accesses(hit: u32, scans: u32) -> f32 {
 /// Where the pages of a sample are, if it says so.
 fn residence(&Sample { space, vpn, base_pages, tier, .. }: &Sample) -> Option<Residence> {
     Some(Residence { space, vpn, base_pages, tier: tier? })
+}
+
+fn place(sample: &Sample) -> (SpaceId, Vpn) {
+    (sample.space, sample.vpn)
+}
+
+/// In the order of addresses, from this one on, and then those before it.
+fn from_place_on(mut samples: Vec<Sample>, from: Option<(SpaceId, Vpn)>) -> Vec<Sample> {
+    samples.sort_unstable_by_key(place);
+    let Some((space, vpn)) = from else { return samples };
+    let before = samples.partition_point(|sample| place(sample) < (space, vpn));
+    let last = samples[..before].last_mut().filter(|last| last.space == space);
+    if let Some(rest) = last.and_then(|last| cut(last, vpn)) {
+        samples.insert(before, rest);
+    }
+    samples.rotate_left(before);
+    samples
+}
+
+/// Takes off the pages from `at` on.
+fn cut(sample: &mut Sample, at: Vpn) -> Option<Sample> {
+    let rest = (sample.vpn.0 + u64::from(sample.base_pages)).saturating_sub(at.0);
+    let base_pages = narrow(rest);
+    sample.base_pages -= base_pages;
+    (rest > 0).then_some(Sample { vpn: at, base_pages, ..*sample })
 }
 
 fn narrow(pages: u64) -> u32 {
@@ -383,27 +406,27 @@ mod tests {
 
     /// A policy that acts on each hit at once gets no more at a time than a tick can move, and every page's tier at once.
     #[test]
-    fn faults_come_in_parts_and_a_scan_meanwhile_is_left_out() {
+    fn faults_come_in_parts_and_the_next_scan_goes_on_from_there() {
         let mut units = timing();
-        let mut pages = 0;
         let first = scan(&mut units, &[(100, 4000)]);
         let count = |samples: &[Sample]| samples.iter().map(|s| s.base_pages).sum::<u32>();
         assert!((1024..1536).contains(&count(&first)), "to the end of a block: {first:?}");
         assert_eq!(first[0].vpn, Vpn(100));
         assert!(first.iter().all(|s| s.vpn.0 % 512 == 0 || s.vpn.0 == 100), "{first:?}");
-        pages += count(&first);
-        pages += count(&scan(&mut units, &[(9_000, 1)]));
+        let end = |samples: &[Sample]| samples.last().map(|s| s.vpn.0 + u64::from(s.base_pages));
+        assert_eq!(end(&first), Some(1536));
+        let mut found = scan(&mut units, &[(200, 1800), (9_000, 1)]);
         while units.is_pending() {
             let mut out = Observations::default();
             units.convert(Nanos::ZERO, &mut out);
-            pages += count(&out.samples);
+            found.append(&mut out.samples);
         }
-        assert_eq!(pages, 4000);
-        assert_eq!(
-            scan(&mut units, &[(9_000, 1)])[0].exposure,
-            Some(Nanos(WINDOW.0 / 2)),
-            "remembered"
-        );
+        let at = found.iter().position(|s| s.vpn == Vpn(9_000)).expect("the end of memory");
+        assert_eq!((found[0].vpn, end(&found[..at])), (Vpn(1536), Some(2000)));
+        assert_eq!((found[at + 1].vpn, end(&found)), (Vpn(200), Some(1536)));
+        assert_eq!(count(&found), 1801, "and no others of the first scan");
+        let exposure = |found: &[Sample]| found[0].exposure;
+        assert_eq!(exposure(&scan(&mut units, &[(300, 1)])), Some(Nanos(WINDOW.0 / 2)));
     }
 
     /// A sampler of one access in 199, and windows of 20 ms once in 40 s, which is one access in 2,000, or of 2 ms once in 20 ms.

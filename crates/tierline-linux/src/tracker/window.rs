@@ -55,8 +55,7 @@ const GROWTH_OF: u64 = 16;
 /// While a program fills its memory, this part more of it is worth another window. Ours.
 const FILLED: f64 = 0.5;
 
-/// Windows after an alarm, or after one that found much to move, that may spend all credit. Ours: a page is promoted
-/// after two hits.
+/// Windows after an alarm that may spend all credit. Ours: a page is promoted after two hits.
 const FRUITLESS: u32 = 4;
 
 /// Share of the accessed pages that are promoted after a window that is of use. Ours.
@@ -198,7 +197,7 @@ pub struct WindowPace {
     /// CPU time in seconds that may be spent in advance; negative if owed.
     credit: f64,
     refilled: Option<Nanos>,
-    /// Windows since one that found much to move, or since an alarm.
+    /// Windows since an alarm.
     fruitless: u32,
     /// Windows since calm began.
     calm_windows: u32,
@@ -283,7 +282,8 @@ impl WindowPace {
             self.longer_is_worse = false;
             self.return_to_best();
         }
-        if attention == Attention::Moving || (attention == Attention::Alert && alarm) {
+        // Pages that wait to be moved are no change: what is kept is there when the next one comes.
+        if attention == Attention::Alert && alarm {
             self.fruitless = 0;
         }
     }
@@ -977,7 +977,7 @@ pub(super) mod tests {
         assert_eq!(pace.least_pause(), Nanos::from_millis(250));
     }
 
-    /// Windows of 100 ms: after an alarm three are on credit, and three after each that found pages to move.
+    /// Windows of 100 ms: after an alarm three are on credit; none because pages wait to be moved.
     #[test]
     fn half_of_the_credit_is_kept_for_the_next_change() {
         let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
@@ -991,10 +991,12 @@ pub(super) mod tests {
         // 200 ms at 5 %: half for the window, half for the credit.
         let next = pace.pause(now, cost, Nanos::ZERO, 1_000).as_secs_f64();
         assert!((next - 4.0).abs() < 1e-6, "{next} s");
+        pace.set_attention(Attention::Moving);
+        assert_eq!(until_pause(&mut pace), 1, "pages wait");
         pace.set_attention(Attention::Calm);
         pace.set_attention(Attention::Suspicious);
         pace.set_attention(Attention::Alert);
-        assert_eq!(until_pause(&mut pace), 4, "three on credit: an alarm");
+        assert_eq!(until_pause(&mut pace), 3, "three were left: an alarm");
     }
 
     /// Windows of 100 ms at 5 % are 2 s apart.
