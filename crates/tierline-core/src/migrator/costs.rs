@@ -4,7 +4,8 @@
 use crate::port::{Order, Outcome, PageSize};
 use crate::unit::{Bytes, Nanos};
 
-/// Longest measured time of one tick's orders of one kind: trackers must be read in between, and what programs allocate be noticed. Ours.
+/// Longest measured time of one tick's orders of one kind: trackers must be read in between, and what programs allocate must
+/// be noticed. Ours.
 const MAX_BUSY: Nanos = Nanos::from_millis(50);
 /// Cost of moving one base page before it was measured: several times that of current machines, so that only
 /// clearly hot pages move at first. Ours.

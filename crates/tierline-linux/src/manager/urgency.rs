@@ -48,9 +48,9 @@ impl Urgency {
 mod tests {
     use super::*;
 
-    /// By hand, for 5 % of a CPU and a credit of one second: a step every 250 ms takes 100 ms, and 12.5 ms are earned until
-    /// the next, so twelve steps in a row are urgent. Later one in eight is. After twenty seconds without a step the credit
-    /// is whole again.
+    /// By hand, for 5 % of a CPU and a credit of 1.5 s: a step every 250 ms takes 100 ms, and 12.5 ms are earned until the
+    /// next, so 18 steps in a row are urgent. Later one in eight is. After thirty seconds without a step the credit is whole
+    /// again.
     #[test]
     fn urgent_steps_stay_within_their_budget_and_credit() {
         let mut urgency = Urgency::default();
@@ -64,9 +64,9 @@ mod tests {
                 })
                 .collect()
         };
-        assert_eq!(urgent(0..16), Vec::from_iter(0..12));
-        let later = urgent(16..816).len();
+        assert_eq!(urgent(0..24), Vec::from_iter(0..18));
+        let later = urgent(24..824).len();
         assert!((99..=101).contains(&later), "{later}");
-        assert_eq!(urgent(896..910), Vec::from_iter(896..908));
+        assert_eq!(urgent(944..968), Vec::from_iter(944..962));
     }
 }
