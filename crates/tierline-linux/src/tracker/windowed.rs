@@ -877,7 +877,9 @@ impl<P: AccessBits> Tracker for Windowed<P> {
     fn reconfigure(&mut self, watch: Tracking) -> Result<bool> {
         if !matches!(watch, Tracking::TrueRates | Tracking::Regions { .. }) {
             self.pace.settings.budget_alert = BUDGET_OF_COUNTING;
-            self.pace.settings.kept = Nanos::ZERO;
+            // It is told of no change, so nothing is kept for one.
+            let kept = std::mem::take(&mut self.pace.settings.kept);
+            self.pace.settings.credit = self.pace.settings.credit.saturating_sub(kept);
         }
         Ok(false)
     }
@@ -1298,6 +1300,7 @@ mod tests {
         tracker.reconfigure(samples).expect("fine");
         assert!(tracker.pace.settings.budget_alert > before.budget_alert);
         assert_eq!(tracker.pace.settings.kept, Nanos::ZERO, "at a constant rate");
+        assert_eq!(tracker.pace.settings.credit, before.credit.saturating_sub(before.kept));
     }
 
     /// A window of 800 ms, of which a sample is read after 100, 200 and 400 ms.
