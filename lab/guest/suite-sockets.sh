@@ -9,15 +9,17 @@ on() {
 	cpu=$1 name=$2 seconds=$3
 	shift 3
 	taskset -p $((1 << cpu)) $$ >/dev/null
-	load $name --duration $((seconds + 1))s "$@"
+	load $name --duration $((seconds + 3))s "$@"
 	taskset -p 3 $$ >/dev/null
 	pages $name.before
 	attach $name
 	go $name
 	sleep $seconds
+	# Nothing moves between the manager's counts and those of the kernel.
+	kill -TERM $manager
+	ended $name.status $manager
 	pages $name.after
 	ended $name.load $load
-	ended $name.status $manager
 }
 
 try topology tierline topology --json
