@@ -8,15 +8,16 @@ use crate::page::{PREFETCH_BATCH, PageIdx, PageTable};
 use crate::policy::interface::Wants;
 use crate::policy::view::{Evidence, Memory};
 use crate::port::{
-    Observations, PageSize, Residence, Sample, SpaceId, Telemetry, TenantId, TrueRate,
+    Observations, PageSize, Residence, Sample, SlowFound, SpaceId, Telemetry, TenantId, TrueRate,
 };
 use crate::qos::scan_shares::ScanShares;
 use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
+use crate::telemetry::population::Population;
 use crate::telemetry::slow_hits::SlowHits;
 use crate::telemetry::{Hit, SpaceHits};
 use crate::tier::{TierId, Tiers};
-use crate::unit::Nanos;
+use crate::unit::{Bytes, Nanos};
 
 /// Capacity kept for samples between full scans: 160 KiB. Ours.
 const SAMPLES_KEPT: usize = 4096;
@@ -46,8 +47,13 @@ impl ManagedMemory {
     /// Whether next to nothing is in slower memory, and the fastest has room for more: there is nothing to move yet.
     pub fn fits(&self, tiers: &Tiers, telemetry: &Telemetry) -> bool {
         let (free, capacity) = (telemetry.tiers[0].free, tiers[TierId::FAST].capacity);
-        let slow: u64 = tiers.iter().skip(1).map(|(tier, _)| self.pages.bytes_in(tier).0).sum();
+        let slow = Bytes::from_base_pages(self.base_pages_below(tiers)).0;
         self.pages.bytes_in(TierId::FAST).0 > slow * FEW_OF && free.0 > capacity.0 / ROOM_OF
+    }
+
+    /// Base pages below the fastest tier.
+    fn base_pages_below(&self, tiers: &Tiers) -> u64 {
+        tiers.iter().skip(1).map(|(tier, _)| self.pages.bytes_in(tier).base_pages()).sum()
     }
 }
 
@@ -129,6 +135,10 @@ impl Intake {
             memory.pages.apply(event);
         }
         configure(&mut memory.hotness, seen);
+        if let Some(SlowFound { accessed, again, base_pages }) = seen.slow_found {
+            let slow = memory.base_pages_below(tiers).min(base_pages);
+            memory.hotness.set_population(Population::of(slow, accessed, again));
+        }
         let slowest_too = wants.pages_out;
         for at in &seen.residence {
             self.locate_run(at, wants, memory, at.tier < tiers.slowest() || slowest_too);

@@ -14,8 +14,8 @@ mod telemetry;
 pub use self::address::{PageAddress, PageKind, PageSize, Region, SpaceId, TenantId, Vpn};
 pub use self::capability::{Capabilities, Capability};
 pub use self::observations::{
-    Observations, ObservedRegion, PartBits, Question, Residence, Sample, SampledHits, SpaceEvent,
-    Spread, TrueRate,
+    Observations, ObservedRegion, PartBits, Question, Residence, Sample, SampledHits, SlowFound,
+    SpaceEvent, Spread, TrueRate,
 };
 pub use self::order::{Move, Order, Outcome, Reason};
 pub use self::requests::{Allocation, Attention, Tracking};

@@ -148,6 +148,8 @@ pub struct Observations {
     /// Pages that the last scan found accessed and are still in memory, and of them those that this one found, too, if
     /// both windows were about as long.
     pub found_again: Option<[u64; 2]>,
+    /// The base pages of slower memory that this scan found, on the same condition.
+    pub slow_found: Option<SlowFound>,
     /// The window of huge pages in the same scan, if they have one of their own. `None`: the same window.
     pub huge_window: Option<Nanos>,
     /// The total length of the windows in one report, if the tracker reports several together: for a page that
@@ -166,6 +168,17 @@ pub struct Observations {
     pub looks_into_splits: bool,
     /// Samples known to be lost (a full ring buffer).
     pub lost: u64,
+}
+
+/// Base pages below the fastest tier that a scan found accessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlowFound {
+    /// Their number.
+    pub accessed: u64,
+    /// Of them, those that the last scan found, too.
+    pub again: u64,
+    /// Base pages in memory, in whichever tier.
+    pub base_pages: u64,
 }
 
 /// Hits of a sample of places, each of several neighbouring pages.
@@ -207,6 +220,7 @@ impl Observations {
         self.slow_hits_sampled = None;
         self.window = None;
         self.found_again = None;
+        self.slow_found = None;
         self.huge_window = None;
         self.aggregation = None;
         self.remembered_time = None;

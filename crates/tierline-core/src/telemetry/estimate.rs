@@ -5,6 +5,7 @@
 //! for a Poisson count: `(k + z²/2 ± z·√(k(1 - k/n) + z²/4)) / (n + z²)`. Their use for pages is ours.
 
 use super::hotness::PRIOR_SCANS;
+use super::population::Population;
 
 /// Standard deviations from the estimate to its upper bound: one page in ten is above it.
 const AT_MOST: f32 = 1.28;
@@ -24,6 +25,8 @@ pub struct Estimate {
     pub(super) ceiling_per_sec: f32,
     /// Standard deviations from the estimate to the lower bound.
     pub(super) at_least: f32,
+    /// What is known of all such pages.
+    pub(super) population: Option<Population>,
 }
 
 impl Estimate {
@@ -43,9 +46,14 @@ impl Estimate {
         expected_rate(mean, self.hits, self.seconds)
     }
 
-    /// The lower bound of the rate, in accesses per second.
+    /// The lower bound of the rate, in accesses per second: by the page's own hits, or by those and what is known of all such
+    /// pages, if that tells more.
     pub fn at_least_per_sec(&self) -> f32 {
-        self.rate(self.score(-self.at_least))
+        let by_itself = self.score(-self.at_least);
+        let among_all = self
+            .population
+            .map_or(0.0, |all| all.at_least(self.hits, self.looks - PRIOR_SCANS) * self.looks);
+        self.rate(by_itself.max(among_all.min(self.hits)))
     }
 
     /// The upper bound of the rate, in accesses per second; not zero for a page that was never hit.

@@ -26,7 +26,8 @@
 //! the hit that ends the idle time is no evidence by itself. Where most pages that one scan finds are found by the next, too
 //! ([`Hotness::set_found_again`]), few look hot by chance: then that hit counts, in the first scans, and if a scan of settled
 //! placement shows that it is off, the pages which that scan found start anew with it. Of huge pages few look hot by chance in any
-//! case, as there are few.
+//! case, as there are few. The hit counts, too, where [`super::population`] tells what it is worth: then the lower bound of a
+//! rate follows from the page's hits and from all pages.
 //!
 //! The estimator is ours. Rates and their bounds are computed in [`super::estimate`].
 
@@ -35,6 +36,7 @@ mod tests;
 
 use super::estimate::{Estimate, share_seen};
 use super::heat::Heat;
+use super::population::Population;
 use crate::port::PageSize;
 use crate::unit::Nanos;
 
@@ -54,6 +56,8 @@ pub struct Hotness {
     timed: bool,
     /// Whether most pages that one scan finds are found by the next, too.
     repeats: bool,
+    /// What is known of all base pages of slow memory.
+    population: Option<Population>,
     /// Scans since `urgent` was set.
     looks: u32,
     /// The evidence clock at the last phase change.
@@ -195,6 +199,7 @@ impl Default for Hotness {
             urgent: false,
             timed: false,
             repeats: false,
+            population: None,
             looks: 0,
             changed: 0,
             scanned: false,
@@ -248,6 +253,11 @@ impl Hotness {
     /// Sets the usual share of the pages found by one scan that the next one finds, too, once it is known.
     pub fn set_found_again(&mut self, share: Option<f64>) {
         self.repeats = share.is_some_and(|share| share >= MOST_REPEAT);
+    }
+
+    /// Sets what is known of all base pages of slow memory.
+    pub(crate) fn set_population(&mut self, population: Option<Population>) {
+        self.population = population;
     }
 
     /// Sets whether the tracker measures each page's time to fault, as hint faults do.
@@ -326,13 +336,15 @@ impl Hotness {
     /// How hits change the heat of pages of this size now.
     pub fn hit_update(&self, size: PageSize) -> HitUpdate {
         let counts = |repeats: bool| repeats || size == PageSize::Huge;
+        let first_counts = self.population_of(size).is_some_and(Population::stands_out)
+            || counts(self.repeats) && self.looks <= CHANCE_SCANS;
         HitUpdate {
             now: self.now_ticks(),
             valid_ticks: self.valid_ticks(),
             exposure_scale: self.look.map_or(1.0, |look| look.scale),
             looks_per_sec: self.look.map_or(f32::INFINITY, |look| look.per_sec),
             alarmed: self.alarmed.filter(|(_, repeats)| counts(*repeats)).map(|(at, _)| at),
-            waking_hits: if counts(self.repeats) && self.looks <= CHANCE_SCANS { 1.0 } else { 0.0 },
+            waking_hits: if first_counts { 1.0 } else { 0.0 },
             silence_looks: if self.urgent && self.look.is_some() { SILENCE } else { f32::INFINITY },
             earlier_seconds: self.earlier_seconds,
             memory_seconds: self.memory_seconds(),
@@ -364,6 +376,10 @@ impl Hotness {
         self.urgent && self.look.is_some_and(|look| since * look.per_sec > SILENCE)
     }
 
+    fn population_of(&self, size: PageSize) -> Option<Population> {
+        self.population.filter(|_| size == PageSize::Base)
+    }
+
     /// The present estimate of the rate of a page of this size.
     pub fn estimate(&self, heat: Heat, size: PageSize) -> Estimate {
         let (mut heat, since) = valid(heat, self.now_ticks(), self.valid_ticks());
@@ -375,11 +391,19 @@ impl Hotness {
         let seconds = seconds.max(MIN_EXPOSURE_SECONDS);
         let (ceiling_per_sec, at_least) = (self.ceiling_per_sec(size), self.at_least());
         let Some(look) = self.look else {
-            return Estimate { hits, seconds, looks: 0.0, ceiling_per_sec, at_least };
+            return Estimate {
+                hits,
+                seconds,
+                looks: 0.0,
+                ceiling_per_sec,
+                at_least,
+                population: None,
+            };
         };
         let looks = seconds * look.per_sec + PRIOR_SCANS;
         let seconds = seconds * look.of(size).watched;
-        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, at_least }
+        let population = self.population_of(size);
+        Estimate { hits: hits.min(looks), seconds, looks, ceiling_per_sec, at_least, population }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod lru;
 pub mod observed_regions;
 pub mod page_hinkley;
 mod phase_change;
+pub(crate) mod population;
 pub mod profile;
 pub mod rates;
 pub mod recapture;

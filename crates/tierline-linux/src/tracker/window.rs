@@ -213,6 +213,8 @@ pub struct WindowPace {
     longer_is_worse: bool,
     /// The window before this one.
     last_window: Nanos,
+    /// Base pages that the last window found, and the one before.
+    found: [Option<u64>; 2],
     /// The window and the pages that it found before the program paused.
     before_pause: Option<(Nanos, u64)>,
     /// Whether the program was filling its memory at the last window.
@@ -246,6 +248,7 @@ impl WindowPace {
             hides_hot: false,
             longer_is_worse: false,
             last_window: Nanos::ZERO,
+            found: [None; 2],
             before_pause: None,
             grows: false,
             present: 0,
@@ -350,6 +353,16 @@ impl WindowPace {
         self.before_pause = None;
     }
 
+    /// The least time between the end of the last window and the first one of an alarm. That of a change may be on debt, by as
+    /// much as is kept for changes. Suspicions are spent on what has been earned: a program may give rise to them all the time.
+    pub fn pause_before_alarm(&self) -> Nanos {
+        let debt = match self.attention {
+            Attention::Suspicious => 0.0,
+            _ => self.settings.kept.as_secs_f64(),
+        };
+        earned_at(self.settings.budget_alert, -self.credit - debt)
+    }
+
     /// Whether there is more credit than is kept for the next change.
     pub fn has_credit(&self) -> bool {
         self.credit > self.settings.kept.as_secs_f64()
@@ -406,11 +419,12 @@ impl WindowPace {
         true
     }
 
-    /// Whether a window shows no more than that the program did not run in it: nothing can be learnt from that.
+    /// Whether a window shows no more than that the program did not run in it: nothing can be learnt from that. Where the last
+    /// window found far more than the one before, as when memory is searched for garbage, this is what is usual.
     pub fn shows_pause(&mut self, seen: ReadCounts) -> bool {
         let (before, found) = (seen.repeated.before, seen.base_accessed());
         let is_pause = before >= ENOUGH
-            && found * PAUSED_OF < before
+            && found * PAUSED_OF < before.min(self.found[1].unwrap_or(before))
             && self.window * 4 >= self.last_window * 3;
         if is_pause {
             self.before_pause.get_or_insert((self.window, before));
@@ -439,6 +453,7 @@ impl WindowPace {
             return;
         }
         self.idle = ratio(seen.accessed, seen.present) < IDLE;
+        self.found = [Some(seen.base_accessed()), self.found[0]];
         if self.goes_on(seen) {
             return;
         }
@@ -760,6 +775,25 @@ pub(super) mod tests {
         assert_eq!(look(1_500), (false, 20), "it goes on");
     }
 
+    /// Once, nearly all memory is accessed.
+    #[test]
+    fn what_is_usual_after_a_burst_is_no_pause() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let mut before = 0;
+        let mut is_pause = |accessed| {
+            let repeated = Repeated { before, again: before.min(accessed) * 4 / 5 };
+            let seen = ReadCounts { present: 10_000, accessed, repeated, ..ReadCounts::default() };
+            before = accessed;
+            let is_pause = pace.shows_pause(seen);
+            if !is_pause {
+                pace.adapt(seen, seen, Bytes::from_base_pages(100_000));
+            }
+            is_pause
+        };
+        assert_eq!([1_000, 1_000, 9_000, 1_000, 1_000].map(&mut is_pause), [false; 5]);
+        assert!(is_pause(100));
+    }
+
     /// The program has the CPU in every other window of 1 ms.
     #[test]
     fn pauses_of_the_program_keep_no_window_short() {
@@ -997,6 +1031,21 @@ pub(super) mod tests {
         pace.set_attention(Attention::Suspicious);
         pace.set_attention(Attention::Alert);
         assert_eq!(until_pause(&mut pace), 3, "three were left: an alarm");
+    }
+
+    #[test]
+    fn a_suspicion_waits_until_its_window_is_earned_and_a_change_may_owe_what_is_kept() {
+        let mut pace = WindowPace::new(WindowSettings::default());
+        let mut pauses = |credit| {
+            pace.set_credit(credit);
+            [Attention::Suspicious, Attention::Alert].map(|attention| {
+                pace.set_attention(attention);
+                (pace.pause_before_alarm().as_secs_f64() * 1e3).round()
+            })
+        };
+        assert_eq!(pauses(0.0), [0.0, 0.0]);
+        assert_eq!(pauses(-0.1), [2_000.0, 0.0], "at 5 %");
+        assert_eq!(pauses(-0.7), [14_000.0, 4_000.0]);
     }
 
     /// Windows of 100 ms at 5 % are 2 s apart.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tierline_core::port::{
-    Attention, Observations, PageAddress, Region, SampledHits, SpaceId, Spread, Tracking,
+    Attention, Observations, PageAddress, Region, SampledHits, SlowFound, SpaceId, Spread, Tracking,
 };
 use tierline_core::unit::{BASE_PER_HUGE, Bytes, Nanos};
 
@@ -590,7 +590,14 @@ impl<P: AccessBits> Windowed<P> {
         }
         self.finish(now, out);
         let Repeated { before: found, again } = scan.seen.repeated;
+        let ReadCounts { present, huge_present, slow_accessed, slow_again, .. } = scan.seen;
+        let slow = SlowFound {
+            accessed: slow_accessed,
+            again: slow_again,
+            base_pages: present - huge_present,
+        };
         out.found_again = are_alike(window, before).then_some([found, again]);
+        out.slow_found = out.found_again.map(|_| slow);
         self.stats.huge_watched = huge;
         out.watched += self.stats.watched;
         out.window = Some(self.stats.watched);
@@ -886,10 +893,12 @@ impl<P: AccessBits> Tracker for Windowed<P> {
 
     /// An alarm ends the pause: the next windows are on credit.
     fn set_attention(&mut self, attention: Attention) {
-        if self.pace.is_alarm(attention) {
-            self.affordable_at = Nanos::ZERO;
-        }
+        let alarm = self.pace.is_alarm(attention);
         self.pace.set_attention(attention);
+        if alarm {
+            let soonest = self.closed_at + self.pace.pause_before_alarm();
+            self.affordable_at = self.affordable_at.min(soonest);
+        }
         self.reschedule();
     }
 }

@@ -84,13 +84,14 @@ fn a_page_with_new_accesses_is_hot_within_a_few_scans() {
 /// Hits in a row until a page that was idle has a fifth of the highest rate, as one that both of two scans find.
 #[test]
 fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot() {
-    let hits_needed = |(share, size): (Option<f64>, PageSize)| {
+    let hits_needed = |(share, size, again): (Option<f64>, PageSize, u64)| {
         let mut hotness = Hotness::default();
         let look = Nanos::from_millis(20);
         hotness.set_windows(look, look, look);
         hotness.set_remembered_time(look * 16);
         hotness.set_urgent(true);
         hotness.set_found_again(share);
+        hotness.set_population(Population::of(10_000, 1_000, again));
         let mut heat = hotness.new_page();
         hotness.advance(look * 16);
         let is_hot = |_: &usize| {
@@ -100,8 +101,9 @@ fn where_most_pages_are_found_again_two_scans_tell_that_an_idle_page_became_hot(
         };
         (1..20).find(is_hot).expect("accessed in each scan")
     };
-    let cases = [(Some(0.8), BASE), (Some(0.6), BASE), (None, BASE), (None, PageSize::Huge)];
-    assert_eq!(cases.map(hits_needed), [2, 3, 3, 2]);
+    let cases = [(Some(0.8), BASE, 0), (Some(0.6), BASE, 0), (None, BASE, 400), (None, BASE, 120)];
+    assert_eq!(cases.map(hits_needed), [2, 3, 2, 3]);
+    assert_eq!(hits_needed((None, PageSize::Huge, 0)), 2);
 }
 
 /// A page idle for eight scans is hit, and again in a second look: as hot as one that was watched for these two windows only.
@@ -414,6 +416,7 @@ proptest! {
         for Report { window, looks, hits, urgent, found_again, memory } in reports {
             hotness.set_urgent(urgent);
             hotness.set_found_again(Some(found_again));
+            hotness.set_population(Population::of(10_000, 1_000, memory * 5));
             hotness.set_remembered_time(window * memory);
             hotness.set_windows(window, window, window * looks);
             hotness.advance(window * looks);
