@@ -28,10 +28,10 @@
 //! headroom by early demotion follows TPP (section 5.1), and so does the second access (5.3), which a single
 //! fault with a time to fault replaces. The floor that doubles for pages that moved back follows NeoMem's
 //! damping of ping-pong (Algorithm 1); the sampling period by the cost of records, and splitting, follow
-//! MEMTIS; the goal follows Colloid (3.1, 3.2). Ours are the lower bounds, by a page's own hits and by those of all pages, the payback horizon, the sampled
-//! search for the coldest page, the detection of phase changes, the detection of hot spots in huge pages, trial splits,
-//! headroom by allocation rate, and that the goal, and with it the price of a move, includes the cost of an
-//! access to other accesses, not only its own latency.
+//! MEMTIS; the goal follows Colloid (3.1, 3.2). Ours are the lower bounds, by a page's own hits and by those of all
+//! pages, the payback horizon, the sampled search for the coldest page, the detection of phase changes, the detection of
+//! hot spots in huge pages, trial splits, headroom by allocation rate, and that the goal, and with it the price of a move,
+//! includes the cost of an access to other accesses, not only its own latency.
 
 use super::goal::balance::Balance;
 use super::goal::shift_progress::ShiftProgress;

@@ -10,7 +10,7 @@
 
 /// Found pages from which the shares can be told. Ours.
 const ENOUGH_FOUND: u64 = 256;
-/// How much more often. Ours.
+/// How many times as often as any page one that was found must be found again, for a single hit to be evidence. Ours.
 const STANDS_OUT: f32 = 2.0;
 /// Standard deviations from the expected chance to its lower bound: that pages look hot by chance is part of the
 /// expectation, so less is needed than for a page by itself. Ours.
@@ -31,13 +31,14 @@ impl Population {
         if found < ENOUGH_FOUND {
             return None;
         }
-        let (mean, again) = (found as f32 / pages as f32, again as f32 / found as f32);
+        // Less than one, as a chance of one would need no other scan.
+        let (mean, again) = (found as f32 / pages as f32, again as f32 / (found as f32 + 1.0));
         // E[p] = hits / scans, and E[p²] / E[p] = (hits + 1) / (scans + 1).
         let scans = (1.0 - again) / (again - mean);
         (again > mean && scans.is_finite()).then_some(Self { hits: mean * scans, scans })
     }
 
-    /// Whether pages that one scan found are found by the next far more often than others: then one hit is evidence.
+    /// Whether pages that one scan found are found by the next far more often than others.
     pub fn stands_out(self) -> bool {
         let (mean, again) = (self.hits / self.scans, (self.hits + 1.0) / (self.scans + 1.0));
         again > STANDS_OUT * mean
@@ -61,10 +62,14 @@ mod tests {
     fn it_has_both_shares() {
         // By hand: scans = 0.6 / 0.3 = 2, hits = 0.1 · 2.
         let population = Population::of(10_000, 1_000, 400).expect("enough pages");
-        assert!((population.scans - 2.0).abs() < 1e-4 && (population.hits - 0.2).abs() < 1e-4);
+        assert!((population.scans - 2.0).abs() < 0.01 && (population.hits - 0.2).abs() < 0.001);
         // 2.2 hits in 4 scans: 0.55, and a standard deviation of √(0.55 · 0.45 / 5).
         assert!((population.at_least(2.0, 2.0) - 0.3275).abs() < 1e-3);
         assert_eq!(population.at_least(0.0, 4.0), 0.0);
+        assert!(population.stands_out());
+        // All are found again: 1 hit of 1 is nearly certain.
+        let certain = Population::of(10_000, 1_000, 1_000).expect("enough pages");
+        assert!(certain.stands_out() && certain.at_least(1.0, 1.0) > 0.95, "{certain:?}");
     }
 
     #[test]

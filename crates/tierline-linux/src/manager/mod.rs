@@ -45,7 +45,7 @@ use crate::tracker::window::{CostMeter, RaisedPriority};
 use crate::world::LinuxWorld;
 use urgency::Urgency;
 
-/// Time between ticks while nothing moves and the tracker has nothing due.
+/// Time between ticks while nothing is moved or paged out, and the tracker has nothing due.
 const IDLE_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The shortest time between two ticks.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);
@@ -287,8 +287,9 @@ impl Manager {
         }
         let tenants = self.world.tenants();
         self.orders.add(events, |space| tenants.tenant_of(space.0).unwrap_or(0));
-        let moving = events.iter().any(|event| matches!(event, Event::Move { .. }));
-        let next = if moving { self.options.interval } else { idle };
+        // Other pages may wait that did not fit into this tick.
+        let is_busy = |event: &Event| matches!(event, Event::Move { .. } | Event::PageOut { .. });
+        let next = if events.iter().any(is_busy) { self.options.interval } else { idle };
         self.due = (now + next).min(self.world.next_due()).max(now + SHORTEST_INTERVAL);
         events
     }
