@@ -755,19 +755,25 @@ pub(super) mod tests {
         assert_eq!([look(0), look(0), look(0)], [160; 3]);
     }
 
+    /// Adds a window of 10,000 pages, of which four of five that were found before are found again. Whether it shows a pause.
+    fn shows_pause(pace: &mut WindowPace, before: &mut u64, accessed: u64, fast: u64) -> bool {
+        let repeated = Repeated { before: *before, again: accessed.min(*before) * 4 / 5 };
+        let seen = ReadCounts { present: 10_000, accessed, repeated, ..ReadCounts::default() };
+        *before = accessed;
+        let is_pause = pace.shows_pause(seen);
+        if !is_pause {
+            pace.adapt(seen, seen, Bytes::from_base_pages(fast));
+        }
+        is_pause
+    }
+
     /// The program stops for a moment, then for longer: what it finds when it goes on decides.
     #[test]
     fn a_pause_of_the_program_makes_no_window_longer() {
         let mut pace = WindowPace::new(WindowSettings::default());
         let mut before = 0;
         let mut look = |accessed| {
-            let repeated = Repeated { before, again: before.min(accessed) * 4 / 5 };
-            let seen = ReadCounts { present: 10_000, accessed, repeated, ..ReadCounts::default() };
-            before = accessed;
-            let is_pause = pace.shows_pause(seen);
-            if !is_pause {
-                pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
-            }
+            let is_pause = shows_pause(&mut pace, &mut before, accessed, 10_000);
             (is_pause, pace.window().0 / 1_000_000)
         };
         assert_eq!([look(1_000), look(100), look(1_000)], [(false, 20), (true, 20), (false, 20)]);
@@ -780,16 +786,7 @@ pub(super) mod tests {
     fn what_is_usual_after_a_burst_is_no_pause() {
         let mut pace = WindowPace::new(WindowSettings::default());
         let mut before = 0;
-        let mut is_pause = |accessed| {
-            let repeated = Repeated { before, again: before.min(accessed) * 4 / 5 };
-            let seen = ReadCounts { present: 10_000, accessed, repeated, ..ReadCounts::default() };
-            before = accessed;
-            let is_pause = pace.shows_pause(seen);
-            if !is_pause {
-                pace.adapt(seen, seen, Bytes::from_base_pages(100_000));
-            }
-            is_pause
-        };
+        let mut is_pause = |accessed| shows_pause(&mut pace, &mut before, accessed, 100_000);
         assert_eq!([1_000, 1_000, 9_000, 1_000, 1_000].map(&mut is_pause), [false; 5]);
         assert!(is_pause(100));
     }

@@ -891,7 +891,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         Ok(false)
     }
 
-    /// An alarm ends the pause: the next windows are on credit.
+    /// An alarm shortens the pause, as far as its first window is earned, or may be owed.
     fn set_attention(&mut self, attention: Attention) {
         let alarm = self.pace.is_alarm(attention);
         self.pace.set_attention(attention);
