@@ -23,8 +23,8 @@ use tierline_core::unit::Bytes;
 const POLICY_LOOK_LIMIT: Bytes = Bytes(4 << 30);
 /// Whether the kernel demotes under pressure.
 pub(crate) const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
-/// The least `percpu_pagelist_high_fraction` that the kernel accepts.
-const LEAST_FRACTION: u64 = 8;
+/// The least `percpu_pagelist_high_fraction`: the lists of all CPUs together hold 0.4 % of a zone at most. Ours.
+const LEAST_FRACTION: u64 = 256;
 /// Programs that move pages or processes themselves.
 const RIVALS: [&str; 2] = ["memtierd", "numad"];
 
@@ -216,8 +216,9 @@ pub(crate) fn boosting(root: &Root) -> Option<Finding> {
 
 /// `percpu_pagelist_high_fraction`. Since Linux 6.7 the list of free pages that a CPU keeps for itself may hold an eighth of a
 /// node (shared by all CPUs). What a demotion frees goes to such a list: the kernel does not count it as free, programs on
-/// other CPUs cannot use it, and kswapd reclaims pages of files though memory is free. While this runs, a list holds what it
-/// held before 6.7: the low watermark, shared by all CPUs.
+/// other CPUs cannot use it, and kswapd reclaims pages of files though memory is free. While this runs, the lists of all CPUs hold
+/// what they held before 6.7, the low watermark, but not more than a small part of the node: with huge pages enabled, the
+/// kernel raises that watermark to 5 % of a small node.
 pub(crate) fn page_lists(root: &Root, tiers: &Tiers) -> Option<Finding> {
     const PATH: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
     root.read_number(PATH).ok().filter(|fraction| *fraction == 0)?;
@@ -478,22 +479,25 @@ mod tests {
         assert_eq!(root.read(PATH).expect("read"), "15000");
     }
 
-    /// 85,762 pages with a low watermark of 326.
+    /// 85,762 pages with a low watermark of 326, and with one that huge pages have raised.
     #[test]
     fn lists_of_free_pages_are_kept_short_and_restored() {
         const PATH: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
-        let zone = "Node 0, zone DMA32\n  pages free 9\n  low 326\n  managed 85762\n";
-        let mut files = TWO_NODES.to_vec();
-        files.extend([(PATH, "0\n"), ("/proc/zoneinfo", zone)]);
-        let (dir, root) = fake(&files);
-        let tiers = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
-        let journal = Journal::open(dir.path().join("run")).expect("a journal");
-        let finding = page_lists(&root, &tiers).expect("long lists");
-        apply(&journal, &root, &[finding]).expect("applied");
-        assert_eq!(root.read(PATH).expect("read"), "263");
-        assert!(page_lists(&root, &tiers).is_none(), "somebody has set it");
-        assert!(journal.restore().is_empty());
-        assert_eq!(root.read(PATH).expect("read"), "0");
+        for (low, fraction) in [("326", "263"), ("3898", "256")] {
+            let zone =
+                format!("Node 0, zone DMA32\n  pages free 9\n  low {low}\n  managed 85762\n");
+            let mut files = TWO_NODES.to_vec();
+            files.extend([(PATH, "0\n"), ("/proc/zoneinfo", zone.as_str())]);
+            let (dir, root) = fake(&files);
+            let tiers = Topology::read(&root).expect("topology").tiers(None).expect("tiers");
+            let journal = Journal::open(dir.path().join("run")).expect("a journal");
+            let finding = page_lists(&root, &tiers).expect("long lists");
+            apply(&journal, &root, &[finding]).expect("applied");
+            assert_eq!(root.read(PATH).expect("read"), fraction);
+            assert!(page_lists(&root, &tiers).is_none(), "somebody has set it");
+            assert!(journal.restore().is_empty());
+            assert_eq!(root.read(PATH).expect("read"), "0");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tierline_core::policy::{self, Policy, Wants};
 use tierline_core::port::{
     Attention, Capabilities, Capability, Move, Observations, Order, Outcome, PageAddress, Question,
-    SpaceEvent, SpaceId, Spread, Telemetry, TenantId, TenantTelemetry, Tracking, World,
+    SpaceEvent, SpaceId, Telemetry, TenantId, TenantTelemetry, Tracking, World,
 };
 use tierline_core::tier::{TierId, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
@@ -76,8 +76,8 @@ pub struct LinuxWorld {
     /// The time of the last census; `None`: a process appeared since.
     counted: Option<Nanos>,
     mover: Mover,
-    /// What was seen of the huge pages that were split since the last `observe`.
-    spreads: Vec<Spread>,
+    /// The huge pages that were split since the last `observe`.
+    just_split: Vec<PageAddress>,
     /// Pages out, if the policy needs that.
     paging: Option<Paging>,
     /// Cold pages of files that give way, if the kernel can move them.
@@ -144,7 +144,7 @@ impl LinuxWorld {
             inspector: None,
             counted: None,
             mover: Mover::new(root, mover::MoverSettings::default()),
-            spreads: Vec::new(),
+            just_split: Vec::new(),
             paging: None,
             page_cache: None,
             latency,
@@ -684,8 +684,7 @@ impl LinuxWorld {
         match mover::split::split(&self.root, &pages) {
             Ok(done) => {
                 let split = pages.into_iter().zip(&done).filter(|(_, done)| **done);
-                let split: Vec<PageAddress> = split.map(|(page, _)| page).collect();
-                self.tracker.look_into(&split, &mut self.spreads);
+                self.just_split.extend(split.map(|(page, _)| page));
                 out.extend(done.iter().map(|&done| match done {
                     true => Outcome::Done,
                     false => Outcome::Busy,
@@ -703,7 +702,10 @@ impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
         out.fast_untracked = !self.tracker.observes_fast_memory();
         out.looks_into_splits = self.tracker.looks_into_splits();
-        out.spreads.append(&mut self.spreads);
+        // Here and not in `act`: a look takes longer than a split, and would count as its cost.
+        if !self.just_split.is_empty() {
+            self.tracker.look_into(&std::mem::take(&mut self.just_split), &mut out.spreads);
+        }
         self.refresh_targets(now, out);
         self.count_pages(now, out);
         if now >= self.tracker.next_due()

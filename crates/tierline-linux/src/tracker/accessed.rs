@@ -350,9 +350,9 @@ impl AccessBits for AccessedBits {
         }
     }
 
-    fn look_into(&mut self, split: &[PageAddress], known: &mut Known) -> Option<Vec<Spread>> {
+    fn look_into(&mut self, split: PageAddress, known: &mut Known) -> Option<Spread> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
-        let held = self.root.process(split.first()?.space.0)?;
+        let held = self.root.process(split.space.0)?;
         let tables = (&self.kcore, &self.walker, process.top_table);
         self.look_into.look(split, &held, tables, self.one_cpu)
     }

@@ -111,7 +111,7 @@ pub trait Tracker {
         false
     }
 
-    /// Watches the base pages of huge pages that were just split, at once and briefly, and appends what was seen.
+    /// Watches the base pages of one huge page of each process that were just split, at once and briefly, and appends what was seen.
     fn look_into(&mut self, _split: &[PageAddress], _out: &mut Vec<Spread>) {}
 
     /// The device's latest counts of its own accesses, if there are new ones since the last call.

@@ -157,12 +157,8 @@ pub trait AccessBits {
     ) {
     }
 
-    /// Looks into huge pages of one process that were just split.
-    fn look_into(
-        &mut self,
-        _split: &[PageAddress],
-        _kept: &mut Self::Space,
-    ) -> Option<Vec<Spread>> {
+    /// Looks into a huge page that was just split.
+    fn look_into(&mut self, _split: PageAddress, _kept: &mut Self::Space) -> Option<Spread> {
         None
     }
 
@@ -860,7 +856,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         self.pace.record_splits(split.len() as u64);
         for split in split.chunk_by(|a, b| a.space == b.space) {
             if let Some(watched) = self.spaces.get_mut(&split[0].space) {
-                out.extend(self.probe.look_into(split, &mut watched.kept).into_iter().flatten());
+                out.extend(self.probe.look_into(split[0], &mut watched.kept));
             }
         }
     }

@@ -21,7 +21,8 @@ use crate::unit::Nanos;
 /// The last pages that count as evidence: more than this of them must have few busy base pages.
 const OF_LAST: u32 = 8;
 const MOST_OF: u32 = 4;
-/// Huge pages split per tick once the evidence is complete.
+/// Huge pages split per tick: of a trial as many as the world looks into at once, more when the evidence is complete.
+const TRIAL: usize = 1;
 const SURE: usize = 16;
 /// Time until the next trial of a program after one that showed even accesses; twice as long each time, up to the second.
 const PAUSE: Nanos = Nanos::from_secs(30);
@@ -151,8 +152,8 @@ impl TrialSplits {
         }
         let programs = self.programs.iter_mut().filter(|(_, trials)| trials.is_needed(view.now));
         for (&space, trials) in programs {
-            let at_most = if trials.is_sure() { SURE } else { at_most };
-            let at_most = at_most.min(view.machine.costs.splits_per_tick());
+            let most = if trials.is_sure() { SURE } else { TRIAL.min(at_most) };
+            let at_most = most.min(view.machine.costs.splits_per_tick());
             while view.orders.split.len() < at_most
                 && let Some(vpn) = trials.take_one(&mut self.rng)
             {
