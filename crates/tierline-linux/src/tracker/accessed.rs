@@ -394,7 +394,10 @@ impl Visit for Look<'_> {
     #[inline]
     fn page(&mut self, mut leaf: MappedPage) {
         let tier = self.frames.tier_of(leaf.pfn);
-        let is_new = leaf.size == PageSize::Base && self.last.is_new(leaf.vpn);
+        let is_new = match leaf.size {
+            PageSize::Base => self.last.is_new(leaf.vpn),
+            PageSize::Huge => self.last.add_huge(leaf.vpn),
+        };
         if leaf.size == PageSize::Base {
             self.quick_scan.add_candidate(Vpn(leaf.vpn.0 / BASE_PER_HUGE * BASE_PER_HUGE));
             leaf.accessed &= !self.last.skips(leaf.vpn);
@@ -432,7 +435,8 @@ impl Visit for Look<'_> {
         let is_full = pages.present == ALL && left_out == PageBits::default();
         if is_full && let Some(frame) = self.folios.most(pages.entries) {
             let accessed = pages.accessed.iter().map(|bits| bits.count_ones()).sum();
-            self.scan.folio(chunk, accessed, self.frames.tier_of(frame));
+            let is_new = self.last.add_huge(chunk);
+            self.scan.folio(chunk, accessed, self.frames.tier_of(frame), is_new);
             return ALL;
         }
         self.last.add(chunk, pages.present, pages.accessed);
@@ -500,11 +504,11 @@ impl<'a> Scan<'a> {
     }
 
     /// A huge page that is mapped by base pages, of which so many were accessed.
-    fn folio(&mut self, chunk: Vpn, accessed: u32, tier: Option<TierId>) {
+    fn folio(&mut self, chunk: Vpn, accessed: u32, tier: Option<TierId>, is_new: bool) {
         let (pages, size) = (512, PageSize::Huge);
         let leaf =
             MappedPage { vpn: chunk, pfn: 0, size, accessed: false, writable: false, dirty: false };
-        self.page(leaf, tier, false);
+        self.page(leaf, tier, is_new);
         if tier.is_some() {
             self.seen.in_folios += BASE_PER_HUGE;
             let hit = BASE_PER_HUGE * u64::from(accessed > 0);

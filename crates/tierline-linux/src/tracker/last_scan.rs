@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The base pages of the last scan: which were in memory, and which were accessed.
+//! The pages of the last scan: which were in memory, and which base pages were accessed.
 //!
 //! The kernel marks a page as accessed when it maps it: at its first access, and with it, where a file is mapped, some
 //! neighbours that nobody accessed. So in its first window each new page looks as hot as the hottest ones. And pages that
 //! are accessed in one scan and not in the next show that a window is too short. Two bits a page are kept, of two scans:
-//! 128 MiB for a TiB.
+//! 128 MiB for a TiB. Of huge pages, the addresses are kept: a program may fill its memory with them within a second.
 
 use tierline_core::port::Vpn;
 use tierline_core::unit::BASE_PER_HUGE;
@@ -19,6 +19,10 @@ pub struct LastScan {
     now: Vec<Table>,
     /// The first of `before` that this scan has not passed.
     next: usize,
+    /// The same for huge pages.
+    huge_before: Vec<Vpn>,
+    huge_now: Vec<Vpn>,
+    next_huge: usize,
     has_scanned: bool,
     /// New pages do not count as accessed.
     skips_new: bool,
@@ -48,8 +52,9 @@ struct Table {
 impl LastScan {
     /// Begins a scan. With `skips_new`, a page that was not in memory in the last one does not count as accessed.
     pub fn begin(&mut self, skips_new: bool) {
+        (self.next, self.next_huge) = (0, 0);
         self.now.clear();
-        self.next = 0;
+        self.huge_now.clear();
         self.skips_new = skips_new;
         self.counts = Repeated::default();
     }
@@ -63,6 +68,18 @@ impl LastScan {
             }
             table.present = PageBits::default();
         }
+        self.huge_before.retain(|head| {
+            head.0 + BASE_PER_HUGE <= start.0 || head.0 >= start.0 + base_pages
+        });
+    }
+
+    /// Adds the next huge page. True if it was not in memory in the last scan, as one.
+    pub fn add_huge(&mut self, head: Vpn) -> bool {
+        while self.huge_before.get(self.next_huge).is_some_and(|before| *before < head) {
+            self.next_huge += 1;
+        }
+        self.huge_now.push(head);
+        self.huge_before.get(self.next_huge) != Some(&head)
     }
 
     /// Adds the next 2 MiB.
@@ -110,6 +127,7 @@ impl LastScan {
     /// Ends the scan.
     pub fn end(&mut self) -> Repeated {
         std::mem::swap(&mut self.before, &mut self.now);
+        std::mem::swap(&mut self.huge_before, &mut self.huge_now);
         self.has_scanned = true;
         self.counts
     }
@@ -172,6 +190,24 @@ mod tests {
         });
         assert_eq!(is_new, [false, true, true, false]);
         assert_eq!(known.end(), Repeated { before: 4, again: 4 }, "they were accessed");
+    }
+
+    #[test]
+    fn a_huge_page_is_new_in_its_first_scan_and_when_its_mapping_was_not_known() {
+        let mut known = LastScan::default();
+        let mut new = |forget: Option<(u64, u64)>, heads: &[u64]| -> Vec<u64> {
+            forget.into_iter().for_each(|(start, pages)| known.forget(Vpn(start), pages));
+            known.begin(false);
+            let new = heads.iter().copied().filter(|head| known.add_huge(Vpn(*head))).collect();
+            known.end();
+            new
+        };
+        assert_eq!(new(None, &[512, 2048]), [512, 2048]);
+        assert_eq!(new(None, &[0, 512, 1024, 2048]), [0, 1024]);
+        assert_eq!(new(None, &[0, 2048]), [0; 0]);
+        assert_eq!(new(None, &[0, 512, 2048]), [512], "split or gone in between");
+        assert_eq!(new(Some((1000, 40)), &[0, 512, 2048]), [512], "the mapping covers a part");
+        assert_eq!(new(Some((1024, 1024)), &[0, 512, 2048]), [0; 0], "and here none");
     }
 
     #[test]
