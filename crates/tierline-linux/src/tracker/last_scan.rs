@@ -68,9 +68,8 @@ impl LastScan {
             }
             table.present = PageBits::default();
         }
-        self.huge_before.retain(|head| {
-            head.0 + BASE_PER_HUGE <= start.0 || head.0 >= start.0 + base_pages
-        });
+        self.huge_before
+            .retain(|head| head.0 + BASE_PER_HUGE <= start.0 || head.0 >= start.0 + base_pages);
     }
 
     /// Adds the next huge page. True if it was not in memory in the last scan, as one.

@@ -41,6 +41,8 @@ const PEEK_AT: [u64; 3] = [8, 4, 2];
 /// Time between checks whether a program still fills its memory, and the growth in that time: one in this many pages.
 const GROWTH_EVERY: Nanos = Nanos::from_millis(100);
 const GROWTH_OF: u64 = 128;
+/// A new mapping is large if it has more than one in this many pages of all memory in use. Ours.
+const LARGE_OF: u64 = 16;
 
 /// A window that takes at least this part of the time since the last scan: most new pages got into memory within it, so
 /// their accessed bits show no more than their first access. Ours.
@@ -258,8 +260,8 @@ pub struct Windowed<P: AccessBits> {
     affordable_at: Nanos,
     /// Whether the last scan was discarded, and this one repeats it.
     repeats: bool,
-    /// Whether a new process began the next scan, and the last one. A program that forks again and again must not spend the
-    /// credit, so the pause after such a scan is kept.
+    /// Whether a new process, or a large new mapping, began the next scan, and the last one. A program that forks or maps again and
+    /// again must not spend the credit, so the pause after such a scan is kept.
     for_newcomer: bool,
     after_newcomer: bool,
     /// The scan that is being read, and what it has found.
@@ -686,6 +688,16 @@ impl<P: AccessBits> Windowed<P> {
         }
     }
 
+    /// Opens the next window soon, on credit, for what is new.
+    fn end_pause(&mut self) {
+        let has_begun = self.closed_at > Nanos::ZERO;
+        if has_begun && self.pace.has_credit() && !self.after_newcomer {
+            self.affordable_at = Nanos::ZERO;
+            self.for_newcomer = true;
+            self.reschedule();
+        }
+    }
+
     fn next_window(&self) -> Nanos {
         self.affordable_at.max(self.closed_at + self.pace.least_pause())
     }
@@ -808,11 +820,8 @@ impl<P: AccessBits> Tracker for Windowed<P> {
                 Watched::new(P::Space::default())
             });
         }
-        let has_begun = self.closed_at > Nanos::ZERO;
-        if newcomers && has_begun && self.pace.has_credit() && !self.after_newcomer {
-            self.affordable_at = Nanos::ZERO;
-            self.for_newcomer = true;
-            self.reschedule();
+        if newcomers {
+            self.end_pause();
         }
         Ok(())
     }
@@ -868,8 +877,12 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         }
     }
 
+    /// Where the pages of a large mapping are is known after the next scan.
     fn report_again(&mut self, mapping: &Region) {
         self.probe.report_again(mapping);
+        if mapping.base_pages > self.stats.present / LARGE_OF {
+            self.end_pause();
+        }
     }
 
     fn record_promotions(&mut self, base_pages: u64) {
@@ -929,7 +942,7 @@ pub(crate) fn is_gone(error: &Error) -> bool {
 mod tests {
     use super::*;
     use crate::tracker::window::tests::apart;
-    use tierline_core::port::{Sample, Vpn};
+    use tierline_core::port::{PageKind, PageSize, Sample, Vpn};
 
     /// Reports ten base pages, three accessed; process 2 has ended.
     #[derive(Default)]
@@ -1441,6 +1454,22 @@ mod tests {
         assert_eq!(due_after(&[SpaceId(1)], 1.0), None, "not new");
         assert_eq!(due_after(&[SpaceId(1), SpaceId(3)], 0.5), None, "kept for a change");
         assert_eq!(due_after(&[SpaceId(1), SpaceId(4)], 1.0), soon);
+    }
+
+    #[test]
+    fn a_large_new_mapping_ends_a_pause_on_credit() {
+        let mut tracker = Windowed::with(Fake::default(), Bytes::from_base_pages(8), apart());
+        tracker.closed_at = Nanos::from_secs(1);
+        tracker.stats.present = 1_600;
+        let mut ends = |base_pages, credit| {
+            tracker.affordable_at = Nanos::from_secs(100);
+            tracker.pace.set_credit(credit);
+            let (start, size, kind) = (Vpn(512), PageSize::Base, PageKind::default());
+            tracker.report_again(&Region { space: SpaceId(1), start, base_pages, size, kind });
+            tracker.affordable_at == Nanos::ZERO
+        };
+        assert!(!ends(100, 1.0) && ends(101, 1.0));
+        assert!(!ends(101, 0.5), "kept for a change");
     }
 
     /// A new process before every scan: each second pause is kept.
