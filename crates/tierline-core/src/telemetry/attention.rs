@@ -20,7 +20,8 @@ const SETTLE: Nanos = Nanos::from_secs(1);
 const REPORTS: u32 = 16;
 /// Reports after an alarm: enough to detect pages that became hot.
 const REPORTS_AFTER_ALARM: u32 = 8;
-/// An alarm by a projection from a sample of pages is confirmed or dropped by one full report.
+/// An alarm by a projection from a sample of pages, or by a rate that varies as the program runs, is confirmed or dropped by one
+/// full report.
 const REPORTS_AFTER_SUSPICION: u32 = 1;
 /// Moves per tick above which pages count as being rearranged; and the part of all moves since the alarm, as
 /// there is always a tail of moves.
@@ -61,6 +62,8 @@ pub struct AttentionControl {
     moved: u64,
     /// Pages at the last report.
     pages: u64,
+    /// The last report rose by its rate, though the ratio of slow to fast hits did not: the program may run more than before.
+    by_rate_alone: bool,
     /// Whether the last report was a phase change, and the last phase change.
     changed: bool,
     last_change: Option<PhaseChange>,
@@ -131,7 +134,9 @@ impl AttentionControl {
             let projected = slow_hits.is_some_and(|report| report.projected);
             let (reports, settle) = match self.alert_until {
                 None => (REPORTS, SETTLE),
-                Some(_) if projected => (REPORTS_AFTER_SUSPICION, Nanos::ZERO),
+                Some(_) if projected || self.by_rate_alone => {
+                    (REPORTS_AFTER_SUSPICION, Nanos::ZERO)
+                }
                 Some(_) => (REPORTS_AFTER_ALARM, SETTLE),
             };
             (self.reports_left, self.moved) = (reports.max(self.reports_left), 0);
@@ -172,7 +177,9 @@ impl AttentionControl {
         let [(_, full_reports), _] = self.averages;
         let suspicion = report.projected && full_reports > 0;
         let fell = self.found_again.fell(report.found_again);
-        self.changed = !suspicion && (self.odds_rose(report).unwrap_or(rate_rose) || fell);
+        let odds_rose = self.odds_rose(report);
+        self.changed = !suspicion && (odds_rose.unwrap_or(rate_rose) || fell);
+        self.by_rate_alone = odds_rose.is_some() && !self.changed;
         rate_rose || self.changed
     }
 
