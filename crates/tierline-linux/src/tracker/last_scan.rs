@@ -68,8 +68,9 @@ impl LastScan {
             }
             table.present = PageBits::default();
         }
-        self.huge_before
-            .retain(|head| head.0 + BASE_PER_HUGE <= start.0 || head.0 >= start.0 + base_pages);
+        let before = |page: u64| self.huge_before.partition_point(|head| head.0 < page);
+        let (first, end) = (before(start.huge_head().0), before(start.0 + base_pages));
+        self.huge_before.drain(first..end);
     }
 
     /// Adds the next huge page. True if it was not in memory in the last scan, as one.
