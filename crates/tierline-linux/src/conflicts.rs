@@ -218,7 +218,7 @@ pub(crate) fn boosting(root: &Root) -> Option<Finding> {
 /// node (shared by all CPUs). What a demotion frees goes to such a list: the kernel does not count it as free, programs on
 /// other CPUs cannot use it, and kswapd reclaims pages of files though memory is free. While this runs, the lists of all CPUs hold
 /// what they held before 6.7, the low watermark, but not more than a small part of the node: with huge pages enabled, the
-/// kernel raises that watermark to 4 % of a small node.
+/// kernel raises that watermark to 4.5 % of a small node.
 pub(crate) fn page_lists(root: &Root, tiers: &Tiers) -> Option<Finding> {
     const PATH: &str = "/proc/sys/vm/percpu_pagelist_high_fraction";
     root.read_number(PATH).ok().filter(|fraction| *fraction == 0)?;

@@ -65,8 +65,6 @@ pub struct AttentionControl {
     moved: u64,
     /// Pages at the last report.
     pages: u64,
-    /// The last report rose by its rate, though the ratio of slow to fast hits did not: the program may run more than before.
-    by_rate_alone: bool,
     /// Whether the last report was a phase change, and the last phase change.
     changed: bool,
     last_change: Option<PhaseChange>,
@@ -122,26 +120,23 @@ impl AttentionControl {
         pages: u64,
     ) -> Attention {
         self.changed = false;
-        let rose = slow_hits.is_some_and(|report| self.rose(report));
+        let rise = slow_hits.and_then(|report| self.rise(report));
         if let Some(report) = slow_hits {
             self.accept_or_drop(now, report);
             let [(_, full_reports), _] = self.averages;
-            self.suspicion = report.projected && full_reports > 0 && (rose || self.suspicion);
+            self.suspicion =
+                report.projected && full_reports > 0 && (rise.is_some() || self.suspicion);
             self.wait_for_growth(now, pages);
         }
         // A sample of pages is no evidence for placement where there are full reports.
         let [(_, full_reports), _] = self.averages;
         let counts = slow_hits.is_some_and(|report| !report.projected || full_reports == 0);
         self.reports_left = self.reports_left.saturating_sub(u32::from(counts));
-        if rose || self.alert_until.is_none() {
-            let projected = slow_hits.is_some_and(|report| report.projected);
-            let (reports, settle) = match self.alert_until {
-                None => (REPORTS, SETTLE),
-                Some(_) if projected || self.by_rate_alone => {
-                    (REPORTS_AFTER_SUSPICION, Nanos::ZERO)
-                }
-                Some(_) => (REPORTS_AFTER_ALARM, SETTLE),
-            };
+        let needed = match self.alert_until {
+            None => Some((REPORTS, SETTLE)),
+            Some(_) => rise,
+        };
+        if let Some((reports, settle)) = needed {
             (self.reports_left, self.moved) = (reports.max(self.reports_left), 0);
             self.alert_until = self.alert_until.max(Some(now + settle));
         }
@@ -173,8 +168,8 @@ impl AttentionControl {
     }
 
     /// Compares a report with the averages and adds it. The average jumps to a risen rate, so that each rise
-    /// raises one alarm.
-    fn rose(&mut self, report: SlowHits) -> bool {
+    /// raises one alarm: so many reports and so much time are needed before calm.
+    fn rise(&mut self, report: SlowHits) -> Option<(u32, Nanos)> {
         let rate_rose = self.rate_rose(report);
         // Where there are full reports, a projection is a suspicion: the next one decides on a phase change.
         let [(_, full_reports), _] = self.averages;
@@ -182,8 +177,13 @@ impl AttentionControl {
         let fell = self.found_again.fell(report.found_again);
         let odds_rose = self.odds_rose(report);
         self.changed = !suspicion && (odds_rose.unwrap_or(rate_rose) || fell);
-        self.by_rate_alone = odds_rose.is_some() && !self.changed;
-        rate_rose || self.changed
+        // If the ratio did not rise, the program may only run more than before.
+        let by_rate_alone = odds_rose.is_some() && !self.changed;
+        let needed = match report.projected || by_rate_alone {
+            true => (REPORTS_AFTER_SUSPICION, Nanos::ZERO),
+            false => (REPORTS_AFTER_ALARM, SETTLE),
+        };
+        (rate_rose || self.changed).then_some(needed)
     }
 
     /// Accepts a phase change only if the one before led to a better placement, or was long ago. Otherwise

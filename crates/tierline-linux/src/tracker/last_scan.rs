@@ -11,7 +11,7 @@ use tierline_core::unit::BASE_PER_HUGE;
 
 use crate::pagetable::PageBits;
 
-/// The base pages of one process at the last scan, and what has become of those that are being read.
+/// The pages of one process at the last scan, and what has become of those that are being read.
 #[derive(Debug, Default)]
 pub struct LastScan {
     /// By ascending address.
