@@ -15,9 +15,10 @@ from .cache import LabError
 IMAGES = {
     "redis": ([apt.TRIXIE, apt.SID], ["redis-server", "redis-tools", "sqlite3", "libsqlite3-0"]),
     "debian": ([apt.TRIXIE, apt.SID], ["redis-server", "systemd-sysv", "procps"]),
+    "podman": ([apt.TRIXIE, apt.SID], ["podman", "crun", "dbus", "systemd-sysv", "procps"]),
     "damo": ([apt.SID, apt.FORKY], ["damo", "python3"]),
 }
-INSTALLED = {"debian"}
+INSTALLED = {"debian", "podman"}
 # Merged-/usr links come from base-files. The shell and the small tools that scripts expect are in no package's
 # dependencies.
 ALWAYS = ["base-files", "dash", "coreutils", "grep", "sed", "procps"]
