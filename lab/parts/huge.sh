@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A program in huge pages whose hot set jumps: managed from its start, then only after 6 s. suite-huge.sh [JUMP [END]], in seconds.
+# A program in huge pages whose hot set jumps: managed from its start, then only after 6 s. huge.sh [JUMP [END]], in seconds.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 echo always >/sys/kernel/mm/transparent_hugepage/enabled

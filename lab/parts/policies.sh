@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A program whose hot set jumps, under one policy after the other. suite-policies.sh THP SIZE HOT JUMP END POLICY[:TRACKER]…, times in seconds.
+# A program whose hot set jumps, under one policy after the other. policies.sh THP SIZE HOT JUMP END POLICY[:TRACKER]…, times in seconds.
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 thp=$1 size=$2 hot=$3 jump=$4 end=$5

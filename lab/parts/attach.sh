@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Short test: one program, the default tracker. suite-attach.sh [WORDS OF gups]
+# Short test: one program, the default tracker. attach.sh [WORDS OF gups]
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 try topology tierline topology --json
