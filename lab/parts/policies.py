@@ -4,6 +4,7 @@
 from tool.suite import boot, check, is_valid, moved
 
 LONG = True
+# Each over the tracker that Tierline chooses.
 PUBLISHED = ["tpp", "arms", "memtis", "neomem", "hemem", "hemem+colloid", "linux", "autotiering", "autonuma"]
 
 

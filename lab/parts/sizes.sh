@@ -15,7 +15,7 @@ go sizes
 sleep 20
 fact placed "$(used)"
 sleep 10
-fact calm "$(used)"
+fact settled "$(used)"
 sleep 40
 fact later "$(used)"
 ended manager.status $manager

@@ -15,8 +15,8 @@
 //! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
 //! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
 //! pay for them. A part of it is kept for the next change, unless windows are for a policy that expects them at a
-//! constant rate. When placement has settled, pauses become twice as long with each window, until the budget of calm
-//! pays for them.
+//! constant rate. So is what is left once pages were promoted and windows show hardly any more of them, unless there are huge
+//! pages, which may have to be split. When placement has settled, pauses become twice as long with each window, until the budget of calm pays for them.
 
 use std::num::NonZeroU64;
 use std::time::Instant;
@@ -60,7 +60,7 @@ const FRUITLESS: u32 = 4;
 
 /// Share of the accessed pages that are promoted after a window that is of use. Ours.
 const OF_USE: f64 = 1.0 / 32.0;
-/// Windows of no use after which longer ones are tried. Ours: a page is promoted after two hits.
+/// Windows of no use after which longer ones are tried, and none is on credit any more. Ours: a page is promoted after two hits.
 const EXHAUSTED: u32 = 3;
 /// Share of accessed pages below which a program is idle, and the part of the budget of calm that it is worth. Ours: its
 /// few pages gain nothing, and quick scans show when it wakes up.
@@ -205,6 +205,10 @@ pub struct WindowPace {
     promoted: u64,
     /// Windows of about this length without much to promote.
     exhausted: u32,
+    /// Since the last alarm there was much to promote.
+    has_placed: bool,
+    /// A part of the memory is in huge pages: windows may show which of them to split.
+    has_huge: bool,
     /// The window that separates best.
     best: Option<Separation>,
     /// The last window found hot pages of slow memory, but not each time.
@@ -244,6 +248,8 @@ impl WindowPace {
             calm_windows: 0,
             promoted: 0,
             exhausted: 0,
+            has_placed: false,
+            has_huge: false,
             best: None,
             hides_hot: false,
             longer_is_worse: false,
@@ -287,7 +293,7 @@ impl WindowPace {
         }
         // Pages that wait to be moved are no change: what is kept is there when the next one comes.
         if attention == Attention::Alert && alarm {
-            self.fruitless = 0;
+            (self.fruitless, self.has_placed) = (0, false);
         }
     }
 
@@ -341,7 +347,7 @@ impl WindowPace {
     pub fn record_splits(&mut self, huge_pages: u64) {
         self.split += huge_pages * BASE_PER_HUGE;
         if self.split * 2 > self.present {
-            (self.split, self.fruitless) = (0, 0);
+            (self.split, self.fruitless, self.has_placed) = (0, 0, false);
             self.credit = self.settings.credit.as_secs_f64();
             self.refocus();
         }
@@ -468,6 +474,8 @@ impl WindowPace {
         let promoted = std::mem::take(&mut self.promoted);
         let of_use = promoted >= ENOUGH && ratio(promoted, seen.accessed.max(1)) > OF_USE;
         self.exhausted = if of_use { 0 } else { self.exhausted + 1 };
+        self.has_placed |= of_use;
+        self.has_huge = seen.huge_present * FEW_OF > seen.present;
         self.longer_is_worse &= !of_use;
         let few = match found_again {
             Some(share) if share < FOUND_AGAIN => wanted / 2.0,
@@ -544,7 +552,7 @@ impl WindowPace {
         self.credit -= cpu;
         // While what is kept for the next change is earned again, windows go on at half of the budget; what is owed is earned
         // first.
-        let spends_all = self.grows || self.fruitless < FRUITLESS;
+        let spends_all = self.grows || self.fruitless < FRUITLESS || settings.kept == Nanos::ZERO;
         let kept = if spends_all { 0.0 } else { settings.kept.as_secs_f64() };
         let pause = match self.attention {
             // Placement has settled by all signs, and may not have: the first windows of calm come sooner.
@@ -554,6 +562,8 @@ impl WindowPace {
                 self.calm_windows += 1;
                 pause
             }
+            // What windows of no use spend would be missing at the next change.
+            _ if !spends_all && self.has_seen_all() => self.earned(cpu.max(-self.credit)),
             _ => self.earned((kept - self.credit).min(2.0 * cpu).max(-self.credit)),
         };
         // Memory that is being filled is observed when there is much more of it, not each time that there is credit.
@@ -562,6 +572,11 @@ impl WindowPace {
         let pause = if self.grows { pause.max(filling) } else { pause };
         let observed = ratio(hold.0, settings.max_delay.0.max(1)).max(1.0);
         Nanos::from_secs_f64(pause.as_secs_f64() * observed)
+    }
+
+    /// Whether the pages that windows show were promoted: more windows would be of no use.
+    fn has_seen_all(&self) -> bool {
+        self.has_placed && !self.has_huge && self.exhausted >= EXHAUSTED
     }
 
     /// The time in which the present budget pays for `owed` seconds of CPU time.
@@ -1028,6 +1043,34 @@ pub(super) mod tests {
         pace.set_attention(Attention::Suspicious);
         pace.set_attention(Attention::Alert);
         assert_eq!(until_pause(&mut pace), 3, "three were left: an alarm");
+    }
+
+    /// Windows of 100 ms, of which the second shows what to promote: at 5 %, 2 s apart from the fifth on.
+    #[test]
+    fn once_pages_are_promoted_windows_that_show_no_more_are_not_on_credit() {
+        let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
+        let pauses = |promoted: u64, huge_present, settings: WindowSettings| {
+            let mut pace = WindowPace::new(settings);
+            pace.present = 10_000;
+            let mut pause = |promoted| {
+                pace.record_promotions(promoted);
+                let (present, accessed) = (10_000, 1_000);
+                let seen = ReadCounts { present, accessed, huge_present, ..ReadCounts::default() };
+                pace.adapt(seen, seen, Bytes::from_base_pages(10_000));
+                pace.pause(Nanos::from_secs(1), cost, Nanos::ZERO, 10_000).as_secs_f64()
+            };
+            [0, promoted, 0, 0, 0, 0].map(&mut pause)
+        };
+        let settings = WindowSettings::default();
+        assert_eq!(pauses(500, 0, settings), [0.0, 0.0, 0.0, 0.0, 2.0, 2.0]);
+        assert_eq!(pauses(20, 0, settings), [0.0; 6], "nothing was placed yet");
+        assert_eq!(pauses(500, 5_120, settings), [0.0; 6], "huge pages may be split");
+        let constant = WindowSettings { kept: Nanos::ZERO, ..settings };
+        assert_eq!(
+            pauses(500, 0, constant),
+            [0.0; 6],
+            "a policy that expects windows at a constant rate"
+        );
     }
 
     #[test]
