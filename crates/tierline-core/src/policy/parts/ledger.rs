@@ -97,6 +97,11 @@ impl Ledger {
         free.is_some_and(|(&room, &lacking)| room + lacking < 0)
     }
 
+    /// Whether the world lacks memory for its own reserves in a tier.
+    pub fn is_lacking(&self, tier: TierId) -> bool {
+        self.lacking.get(tier.index()).is_some_and(|lacking| *lacking > 0)
+    }
+
     /// Bytes that may still be moved.
     pub fn budget(&self) -> Bytes {
         self.budget

@@ -4,7 +4,7 @@
 //! Every tier except the slowest has a hand, which finds the coldest pages of a sample.
 
 use super::hand::{ClockHand, ExaminedPage};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Shortage};
 use super::stall_cost::Weights;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
@@ -61,7 +61,8 @@ impl Hands {
         }
     }
 
-    /// Demotes pages that are colder than `page` by the factor `margin`: all that it needs, or none.
+    /// Demotes pages that are colder than `page` by the factor `margin`: all that it needs, or none; or what the world lacks, as far
+    /// as the budget goes.
     pub fn make_room(
         &mut self,
         view: &mut View<'_>,
@@ -81,8 +82,11 @@ impl Hands {
                 break;
             }
             let reason = Reason::MakeRoom { rate_per_sec: victim.rate_per_sec };
-            if ledger.demote(view.memory.pages, victim.page, reason, plan).is_err() {
+            if let Err(short) = ledger.demote(view.memory.pages, victim.page, reason, plan) {
                 hand.give_back(victim);
+                if short == Shortage::Budget && ledger.is_lacking(page.to) {
+                    return; // that is more than one tick can make up for: the next one goes on
+                }
                 break;
             }
         }
@@ -141,6 +145,17 @@ mod tests {
 
     /// The same where so many base pages are missing from the world's own reserves.
     fn demoted_lacking(lacking: u64, rates: &[f32], newcomer: f32, reserve: Bytes) -> usize {
+        demoted_within(1 << 20, lacking, rates, newcomer, reserve)
+    }
+
+    /// The same with a budget of so many base pages.
+    fn demoted_within(
+        budget: u64,
+        lacking: u64,
+        rates: &[f32],
+        newcomer: f32,
+        reserve: Bytes,
+    ) -> usize {
         let mut stage = Stage::of_base_pages(rates.len() as u64, TierId::FAST);
         stage.set_rates(rates);
         let (free, lacking) = (Bytes::ZERO, Bytes::from_base_pages(lacking));
@@ -149,7 +164,7 @@ mod tests {
         let (mut hands, mut plan) = (Hands::default(), Plan::default());
         let mut view = stage.view();
         let kept = |tier| if tier == TierId::FAST { reserve } else { Bytes::ZERO };
-        let mut ledger = Ledger::new(&view, view.machine.budget, kept);
+        let mut ledger = Ledger::new(&view, Bytes::from_base_pages(budget), kept);
         hands.begin(&mut view, &Weights::EQUAL);
         pages.iter().for_each(|&page| hands.add(&mut view, page));
         hands.keep_headroom(&mut view, &mut ledger, &mut plan);
@@ -241,5 +256,14 @@ mod tests {
         assert_eq!(demoted(2, 0.0, 0), 0);
         assert_eq!(demoted(2, 0.0, 1), 1, "headroom is kept without");
         assert_eq!(demoted(64, 200.0, 0), 0, "all or nothing");
+    }
+
+    #[test]
+    fn what_the_world_lacks_may_take_several_ticks() {
+        let demoted =
+            |budget, lacking| demoted_within(budget, lacking, &[100.0; 64], 200.0, Bytes::ZERO);
+        assert_eq!(demoted(4, 5), 4, "as much as the budget permits");
+        assert_eq!(demoted(6, 5), 6);
+        assert_eq!(demoted(0, 0), 0);
     }
 }
