@@ -47,6 +47,16 @@ ended() {
 	fact $1 $?
 }
 
+# complete NAME: `go NAME`, until the load and its manager end; statuses, pages moved, and settings left changed become facts.
+complete() {
+	before=$(migrated)
+	go $1
+	ended $1.load $load
+	ended $1.status $manager
+	fact $1.migrated $(($(migrated) - before))
+	same $1
+}
+
 # pages NAME: base pages of anonymous memory of the load in nodes 0 to 3.
 pages() {
 	fact $1 "$(awk '/ anon=/ { for (at = 1; at <= NF; at++) if ($at ~ /^N[0-3]=/) pages[substr($at, 2, 1)] += substr($at, 4) }

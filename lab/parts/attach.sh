@@ -11,9 +11,4 @@ try profile tierline profile --json --interval 1s -- sh -c 'exec lab-load gups -
 settings >/out/attach.before
 load attach --size 120M --hot 24M --duration 6s "$@"
 attach attach
-before=$(migrated)
-go attach
-ended attach.load $load
-ended attach.status $manager
-fact attach.migrated $(($(migrated) - before))
-same attach
+complete attach

@@ -46,12 +46,7 @@ same children
 load dry --size 200M --hot 48M --duration 8s
 settings >/out/dry.before
 attach dry --dry-run --events /out/dry.events
-before=$(migrated)
-go dry
-ended dry.load $load
-ended dry.status $manager
-fact dry.migrated $(($(migrated) - before))
-same dry
+complete dry
 
 # On a signal, and at a time limit, the manager ends and the load continues. (A process started with & by a
 # script ignores SIGINT.)

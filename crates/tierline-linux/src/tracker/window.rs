@@ -15,8 +15,9 @@
 //! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
 //! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
 //! pay for them. A part of it is kept for the next change, unless windows are for a policy that expects them at a
-//! constant rate. So is what is left once pages were promoted and windows show hardly any more of them, unless there are huge
-//! pages, which may have to be split. When placement has settled, pauses become twice as long with each window, until the budget of calm pays for them.
+//! constant rate. So is what is left once pages were promoted and windows show hardly any more of them, unless there
+//! are huge pages, which may have to be split. When placement has settled, pauses become twice as long with each
+//! window, until the budget of calm pays for them.
 
 use std::num::NonZeroU64;
 use std::time::Instant;
@@ -46,7 +47,7 @@ const ENOUGH: u64 = 64;
 const SATURATED: f64 = 0.75;
 
 /// A program with fewer base pages than one in this many is observed as one in huge pages: its few base pages do
-/// not make windows longer. Ours.
+/// not make windows longer. So few huge pages do not matter either. Ours.
 const FEW_OF: u64 = 16;
 
 /// A program that grows by more than one in this many pages between two windows is still filling its memory. Ours.

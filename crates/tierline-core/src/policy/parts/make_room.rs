@@ -61,8 +61,8 @@ impl Hands {
         }
     }
 
-    /// Demotes pages that are colder than `page` by the factor `margin`: all that it needs, or none; or what the world lacks, as far
-    /// as the budget goes.
+    /// Demotes pages that are colder than `page` by the factor `margin`: all that it needs, or none. What the world lacks
+    /// comes first, and where the budget does not suffice for it, as many as that permits.
     pub fn make_room(
         &mut self,
         view: &mut View<'_>,
@@ -85,7 +85,7 @@ impl Hands {
             if let Err(short) = ledger.demote(view.memory.pages, victim.page, reason, plan) {
                 hand.give_back(victim);
                 if short == Shortage::Budget && ledger.is_lacking(page.to) {
-                    return; // that is more than one tick can make up for: the next one goes on
+                    return; // more is lacking than one tick may move: the next one goes on
                 }
                 break;
             }
