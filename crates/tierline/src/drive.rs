@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use tierline_core::event::Event;
 use tierline_core::guard::Guarded;
 use tierline_core::unit::{Bytes, Nanos};
@@ -28,6 +30,8 @@ use crate::status::Status;
 
 /// The shortest time between two wake-ups for the manager.
 const SHORTEST_SLEEP: Nanos = Nanos::from_millis(1);
+/// The time after which signals and clients are looked for, if the kernel does not wait for them.
+const AFTER_FAILED_WAIT: Duration = Duration::from_millis(10);
 /// The most different problems that are printed; more would flood the terminal of the program.
 const MOST_PROBLEMS: usize = 20;
 
@@ -295,11 +299,16 @@ impl<M: Managed> Driver<M> {
                 watched += 1;
             }
         }
-        // A signal that interrupts the wait is read from the pipe in the next round.
-        let count = poll(&mut fds[..watched], timeout.as_ref()).unwrap_or(0);
-        let signalled = count > 0 && !fds[0].revents().is_empty();
-        let called = count > 0 && self.waker.is_some() && !fds[1].revents().is_empty();
-        let asked = fds[2..watched].iter().any(|fd| count > 0 && !fd.revents().is_empty());
+        let waited = poll(&mut fds[..watched], timeout.as_ref());
+        // If the wait fails, nothing tells who has called: all are asked. They do not block.
+        let failed = waited.is_err();
+        if waited.is_err_and(|why| why != Errno::INTR) {
+            std::thread::sleep(AFTER_FAILED_WAIT);
+        }
+        let has_called = |fd: &PollFd<'_>| failed || !fd.revents().is_empty();
+        let signalled = has_called(&fds[0]);
+        let called = self.waker.is_some() && has_called(&fds[1]);
+        let asked = fds[2..watched].iter().any(has_called);
         if asked || silent.is_some() {
             self.answer();
         }

@@ -2,8 +2,8 @@
 //! tierline: the default policy.
 //!
 //! What it does: places each access in the tier with the least latency for it under the present load. While
-//! fast memory is faster, the pages with the highest access rates are promoted: those observed at least twice
-//! whose accesses (a lower bound of the rate) repay the move within a payback horizon. Without room, the
+//! fast memory is faster, the pages with the highest access rates are promoted: those observed at least twice, or once
+//! where another observation is likely, whose accesses (a lower bound of the rate) repay the move within a payback horizon. Without room, the
 //! coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
 //! costs more than slow memory's extra latency, hot pages are demoted, until neither direction gains. While
 //! programs allocate, headroom is kept free in every tier except the slowest, so that new pages start in fast
@@ -72,7 +72,7 @@ knobs! {
         headroom_permille: u32 = 20, 0, 200;
         /// A page must be hotter by this factor than the page it displaces. Ours.
         margin: f64 = 1.25, 1.0, 4.0;
-        /// Observations before a promotion (TPP: second access); one is enough with a time to fault.
+        /// Observations before a promotion (TPP: second access); one with a time to fault, or where another is likely.
         min_hits: f64 = 2.0, 1.0, 16.0;
         /// Time between two decisions of the goal, and between two demotions for headroom. Ours.
         quantum: Nanos = Nanos::from_millis(50), Nanos::from_millis(10), Nanos::from_secs(1);

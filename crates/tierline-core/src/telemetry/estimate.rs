@@ -35,6 +35,11 @@ impl Estimate {
         (self.looks > 0.0).then_some(self.looks - PRIOR_SCANS)
     }
 
+    /// Whether one hit is enough, by what is known of all such pages.
+    pub fn one_hit_tells(&self) -> bool {
+        self.population.is_some_and(Population::one_hit_tells)
+    }
+
     /// The most likely rate, in accesses per second.
     pub fn rate_per_sec(&self) -> f32 {
         self.rate(self.hits)

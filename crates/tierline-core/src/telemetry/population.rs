@@ -12,6 +12,8 @@
 const ENOUGH_FOUND: u64 = 256;
 /// How many times as often as any page one that was found must be found again, for a single hit to be evidence. Ours.
 const STANDS_OUT: f32 = 2.0;
+/// The chance of a second hit from which the first is enough. Ours: to wait for it would delay most moves, and prevent few.
+const LIKELY: f32 = 0.5;
 /// Standard deviations from the expected chance to its lower bound: that pages look hot by chance is part of the
 /// expectation, so less is needed than for a page by itself. Ours.
 const SURELY: f32 = 1.0;
@@ -40,8 +42,17 @@ impl Population {
 
     /// Whether pages that one scan found are found by the next far more often than others.
     pub fn stands_out(self) -> bool {
-        let (mean, again) = (self.hits / self.scans, (self.hits + 1.0) / (self.scans + 1.0));
-        again > STANDS_OUT * mean
+        self.again() > STANDS_OUT * self.hits / self.scans
+    }
+
+    /// Whether a page that one scan found is found by the next more likely than not, so that one hit is enough.
+    pub fn one_hit_tells(self) -> bool {
+        self.again() > LIKELY
+    }
+
+    /// The chance that the next scan finds a page that one scan found.
+    fn again(self) -> f32 {
+        (self.hits + 1.0) / (self.scans + 1.0)
     }
 
     /// A lower bound of the chance that the next scan finds a page which these scans found so often.
@@ -66,10 +77,10 @@ mod tests {
         // 2.2 hits in 4 scans: 0.55, and a standard deviation of √(0.55 · 0.45 / 5).
         assert!((population.at_least(2.0, 2.0) - 0.3275).abs() < 1e-3);
         assert_eq!(population.at_least(0.0, 4.0), 0.0);
-        assert!(population.stands_out());
+        assert!(population.stands_out() && !population.one_hit_tells(), "0.4 are found again");
         // All are found again: 1 hit of 1 is nearly certain.
         let certain = Population::of(10_000, 1_000, 1_000).expect("enough pages");
-        assert!(certain.stands_out() && certain.at_least(1.0, 1.0) > 0.95, "{certain:?}");
+        assert!(certain.one_hit_tells() && certain.at_least(1.0, 1.0) > 0.95, "{certain:?}");
     }
 
     #[test]

@@ -54,12 +54,13 @@ impl Held {
 
     /// True unless it has certainly ended.
     pub fn is_alive(&self) -> bool {
-        let Some(pidfd) = &self.pidfd else {
-            let opened = self.open_file("stat", OFlags::RDONLY);
-            return !opened.is_err_and(|error| is_gone(&error));
-        };
-        let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
-        !poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        let has_ended = self.pidfd.as_ref().and_then(|pidfd| {
+            let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
+            poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).ok().map(|ready| ready > 0)
+        });
+        !has_ended.unwrap_or_else(|| {
+            self.open_file("stat", OFlags::RDONLY).is_err_and(|error| is_gone(&error))
+        })
     }
 
     /// CPU time of all its threads so far; `None` if it has ended.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::ArgAction::Append;
 use clap::{Arg, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use regex_lite::Regex;
@@ -15,15 +15,15 @@ use tierline_linux::manager::Manager;
 use tierline_linux::process::{Held, Rule, Targets};
 use tierline_linux::root::Root;
 
+use super::Globals;
 use super::join::{Host, Joined};
-use super::manage::{ManageArgs, confine, raise_file_limit, say_summary};
-use super::{FOUND, Globals};
+use super::manage::{ManageArgs, confine, finish, raise_file_limit};
 use crate::apps;
 use crate::clock;
 use crate::config::value::Text;
 use crate::drive::{EndCondition, ManagerState, OnSignal};
 use crate::print::Messages;
-use crate::report_error::{self, ErrorWithHint};
+use crate::report_error::ErrorWithHint;
 use crate::signals::{SignalEvent, Signals};
 use crate::tenants::{Target, TargetOrLimit, TenantSpec, TierLimits, selection, tenants};
 
@@ -91,18 +91,7 @@ impl AttachArgs {
             return Err(error);
         }
         driver.run(&mut signals, &mut end);
-        let status = driver.finish();
-        say_summary(messages, globals.json, status.as_ref());
-        if let Some(summary) = summary {
-            summary.write(status.as_ref(), driver.failure(), messages);
-        }
-        match driver.failure() {
-            Some(why) => {
-                report_error::print(&anyhow!("the manager failed: {why}"));
-                Ok(FOUND)
-            }
-            None => Ok(0),
-        }
+        Ok(finish(&mut driver, summary, messages, globals.json))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
@@ -13,8 +13,8 @@ use rustix::thread::set_no_new_privs;
 use tierline_core::unit::Nanos;
 use tierline_linux::state_dir::StateDir;
 
-use super::manage::{ManageArgs, confine, raise_file_limit, say_summary};
-use super::{FOUND, Globals};
+use super::Globals;
+use super::manage::{ManageArgs, confine, finish, raise_file_limit};
 use crate::api::client::SOCKET;
 use crate::api::{self, ApiOptions, Snapshot};
 use crate::apps;
@@ -22,7 +22,7 @@ use crate::clock;
 use crate::daemon::Daemon;
 use crate::drive::{EndCondition, ManagerState, OnSignal};
 use crate::notify::Notifier;
-use crate::report_error::{self, ErrorWithHint};
+use crate::report_error::ErrorWithHint;
 use crate::roster::Roster;
 use crate::signals::{SignalEvent, Signals};
 use crate::status::Status;
@@ -96,18 +96,7 @@ impl DaemonArgs {
         driver.run(&mut signals, &mut UntilStopped);
         // Nobody is answered by a manager that is gone.
         drop(api);
-        let status = driver.finish();
-        say_summary(messages, globals.json, status.as_ref());
-        if let Some(summary) = summary {
-            summary.write(status.as_ref(), driver.failure(), messages);
-        }
-        match driver.failure() {
-            Some(why) => {
-                report_error::print(&anyhow!("the manager failed: {why}"));
-                Ok(FOUND)
-            }
-            None => Ok(0),
-        }
+        Ok(finish(&mut driver, summary, messages, globals.json))
     }
 }
 

@@ -21,7 +21,7 @@ use tierline_linux::systemd;
 use tierline_linux::tenant::Tenant;
 use tierline_linux::topology::Topology;
 
-use super::Globals;
+use super::{FOUND, Globals};
 use crate::apps::{self, App};
 use crate::calibration;
 use crate::config::Layer;
@@ -204,9 +204,8 @@ impl Summary {
         }
     }
 
-    /// Writes the last status, or why there is none. A summary that cannot be written does not change the exit
-    /// status of the program.
-    pub fn write(self, status: Option<&Status>, why_not: Option<&str>, messages: Messages) {
+    /// Writes the last status, or why there is none. `false` if it cannot be written.
+    pub fn write(self, status: Option<&Status>, why_not: Option<&str>, messages: Messages) -> bool {
         #[derive(Serialize)]
         struct Unmanaged<'a> {
             schema_version: u32,
@@ -223,9 +222,10 @@ impl Summary {
             Self::Stdout => writeln!(std::io::stdout(), "{text}"),
             Self::File(mut file) => empty(&file).and_then(|()| writeln!(file, "{text}")),
         });
-        if let Err(error) = written {
+        if let Err(error) = &written {
             messages.print(&format!("cannot write the summary: {error}"));
         }
+        written.is_ok()
     }
 }
 
@@ -259,11 +259,42 @@ pub fn say_unmanaged(messages: Messages, error: &anyhow::Error) {
     }
 }
 
+/// Stops the manager and writes its summary. Returns the exit status of a command that runs no program.
+pub fn finish<M: Managed>(
+    driver: &mut Driver<M>,
+    summary: Option<Summary>,
+    messages: Messages,
+    json: bool,
+) -> u8 {
+    let status = driver.finish();
+    say_summary(messages, json, status.as_ref());
+    let written =
+        summary.is_none_or(|summary| summary.write(status.as_ref(), driver.failure(), messages));
+    if let Some(why) = driver.failure() {
+        report_error::print(&anyhow!("the manager failed: {why}"));
+    }
+    if written && driver.failure().is_none() { 0 } else { FOUND }
+}
+
 /// The last line of a managed run.
 pub fn say_summary(messages: Messages, json: bool, status: Option<&Status>) {
     match status {
         Some(status) if json && !messages.quiet => to_stderr(&status.json()),
         Some(status) => messages.print(&status.line()),
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_that_cannot_be_written_is_told_of() {
+        let messages = Messages { quiet: true };
+        let written = |file: File| Summary::File(file).write(None, Some("a test"), messages);
+        assert!(written(tempfile::tempfile().expect("a file")));
+        let full = File::options().write(true).open("/dev/full").expect("a device");
+        assert!(!written(full));
     }
 }

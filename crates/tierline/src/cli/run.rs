@@ -98,7 +98,8 @@ impl RunArgs {
         say_summary(messages, globals.json, status.as_ref());
         if let Some(summary) = summary {
             let why_not = why_not.as_deref().or(driver.failure());
-            summary.write(status.as_ref(), why_not, messages);
+            // The exit status is that of the program.
+            let _ = summary.write(status.as_ref(), why_not, messages);
         }
         Ok(end.ended.map_or(UNUSABLE, exit_code))
     }

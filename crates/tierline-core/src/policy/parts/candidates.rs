@@ -80,7 +80,7 @@ pub struct PromotionTest<'a> {
     pub payback: Nanos,
     /// The weights of programs.
     pub weights: &'a Weights,
-    /// Observations needed; one is enough if its time to fault is known.
+    /// Observations needed; one is enough if its time to fault is known, or if most pages that a scan finds are found again.
     pub min_hits: f32,
 }
 
@@ -129,7 +129,8 @@ impl PromotionTest<'_> {
     /// The lower bound of a page's weighted rate; 0 if it needs another observation.
     fn rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
         let believed = view.estimate(page);
-        let seen = view.memory.hotness.is_timed() || believed.hits >= self.min_hits * DECAYED;
+        let one_tells = view.memory.hotness.is_timed() || believed.one_hit_tells();
+        let seen = one_tells || believed.hits >= self.min_hits * DECAYED;
         let weight = self.weights.of(&view.memory, page);
         if seen || is_behind(view, page) { believed.at_least_per_sec() * weight } else { 0.0 }
     }
@@ -252,6 +253,7 @@ mod tests {
     use crate::policy::goal::pack::Pack;
     use crate::policy::parts::stage::Stage;
     use crate::port::TenantId;
+    use crate::telemetry::population::Population;
 
     const SLOW: TierId = TierId(1);
 
@@ -320,6 +322,26 @@ mod tests {
         assert_eq!(queue.len(), 1);
         assert!(!view.memory.pages.state(second).is_queued());
         assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 40.0)), Some((first, true)));
+    }
+
+    /// A page is found by one scan; of those that scans find, so many of a thousand are found by the next, too.
+    #[test]
+    fn one_hit_is_enough_where_another_is_likely() {
+        let is_worth = |again| {
+            let mut stage = Stage::of_base_pages(1, SLOW);
+            let (page, window) = (stage.all[0], Nanos::from_millis(100));
+            stage.hotness.set_windows(window, window, window);
+            let new = stage.hotness.new_page();
+            stage.hotness.advance(window);
+            stage.hotness.set_population(Population::of(10_000, 1_000, again));
+            let update = stage.hotness.hit_update(PageSize::Base);
+            stage.pages.set_heat(page, update.apply(new, 1.0, None, false));
+            let mut queue = Candidates::default();
+            let floors = test(&Pack).lowest(&stage.view());
+            queue.queue_if_worth(&mut stage.view(), &test(&Pack), &floors, page);
+            !queue.is_empty()
+        };
+        assert_eq!([400, 600].map(is_worth), [false, true]);
     }
 
     /// One access a second does not repay a move.
