@@ -3,8 +3,10 @@
 //!
 //! The kernel marks a page as accessed when it maps it: at its first access, and with it, where a file is mapped, some
 //! neighbours that nobody accessed. So in its first window each new page looks as hot as the hottest ones. And pages that
-//! are accessed in one scan and not in the next show that a window is too short. Two bits a page are kept, of two scans:
-//! 128 MiB for a TiB. Of huge pages, the addresses are kept: a program may fill its memory with them within a second.
+//! are accessed in one scan and not in the next show that a window is too short. Two bits a page are kept: 68 MiB for a TiB.
+//! Of huge pages, the addresses are kept: a program may fill its memory with them within a second.
+
+use std::collections::VecDeque;
 
 use tierline_core::port::Vpn;
 use tierline_core::unit::BASE_PER_HUGE;
@@ -14,15 +16,8 @@ use crate::pagetable::PageBits;
 /// The pages of one process at the last scan, and what has become of those that are being read.
 #[derive(Debug, Default)]
 pub struct LastScan {
-    /// By ascending address.
-    before: Vec<Table>,
-    now: Vec<Table>,
-    /// The first of `before` that this scan has not passed.
-    next: usize,
-    /// The same for huge pages.
-    huge_before: Vec<Vpn>,
-    huge_now: Vec<Vpn>,
-    next_huge: usize,
+    tables: Found<Table>,
+    huge: Found<Vpn>,
     has_scanned: bool,
     /// New pages do not count as accessed.
     skips_new: bool,
@@ -49,46 +44,85 @@ struct Table {
     accessed: PageBits,
 }
 
+/// What the last scan found, by ascending address. The next one takes it from the front, and adds what it finds at the back.
+#[derive(Debug)]
+struct Found<T> {
+    kept: VecDeque<T>,
+    /// What is left of the last scan.
+    left: usize,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self { kept: VecDeque::new(), left: 0 }
+    }
+}
+
+impl<T> Found<T> {
+    fn begin(&mut self) {
+        self.end();
+        self.left = self.kept.len();
+    }
+
+    /// What the last scan found at this address. Nothing is taken below it any more.
+    fn take(&mut self, at: Vpn, address: impl Fn(&T) -> Vpn) -> Option<T> {
+        while self.left > 0 && address(&self.kept[0]) <= at {
+            self.left -= 1;
+            let found = self.kept.pop_front().filter(|found| address(found) == at);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn add(&mut self, found: T) {
+        // With twice the room, as it grows by itself, half would be empty.
+        if self.kept.len() == self.kept.capacity() {
+            self.kept.reserve_exact(self.kept.len() / 8 + 64);
+        }
+        self.kept.push_back(found);
+    }
+
+    /// Forgets what the scan did not pass, also of one that failed half-way.
+    fn end(&mut self) {
+        self.kept.drain(..self.left);
+        self.left = 0;
+    }
+}
+
 impl LastScan {
     /// Begins a scan. With `skips_new`, a page that was not in memory in the last one does not count as accessed.
     pub fn begin(&mut self, skips_new: bool) {
-        (self.next, self.next_huge) = (0, 0);
-        self.now.clear();
-        self.huge_now.clear();
+        self.tables.begin();
+        self.huge.begin();
         self.skips_new = skips_new;
         self.counts = Repeated::default();
     }
 
-    /// Takes the pages of all 2 MiB in which such a run of pages begins, lies or ends for new ones in the next scan.
+    /// Takes the pages of all 2 MiB in which such a run of pages begins, lies or ends for new ones in the next scan. Between scans.
     pub fn forget(&mut self, start: Vpn, base_pages: u64) {
-        let first = self.before.partition_point(|table| table.chunk < start.huge_head());
-        for table in &mut self.before[first..] {
-            if table.chunk.0 >= start.0 + base_pages {
-                break;
-            }
-            table.present = PageBits::default();
-        }
-        let before = |page: u64| self.huge_before.partition_point(|head| head.0 < page);
-        let (first, end) = (before(start.huge_head().0), before(start.0 + base_pages));
-        self.huge_before.drain(first..end);
+        self.tables.end();
+        self.huge.end();
+        let [from, until] = [start.huge_head().0, start.0 + base_pages];
+        let tables = &mut self.tables.kept;
+        let [first, end] = [from, until].map(|at| tables.partition_point(|it| it.chunk.0 < at));
+        tables.range_mut(first..end).for_each(|table| table.present = PageBits::default());
+        let huge = &mut self.huge.kept;
+        let [first, end] = [from, until].map(|at| huge.partition_point(|head| head.0 < at));
+        huge.drain(first..end);
     }
 
     /// Adds the next huge page. True if it was not in memory in the last scan, as one.
     pub fn add_huge(&mut self, head: Vpn) -> bool {
-        while self.huge_before.get(self.next_huge).is_some_and(|before| *before < head) {
-            self.next_huge += 1;
-        }
-        self.huge_now.push(head);
-        self.huge_before.get(self.next_huge) != Some(&head)
+        let is_new = self.huge.take(head, |head| *head).is_none();
+        self.huge.add(head);
+        is_new
     }
 
     /// Adds the next 2 MiB.
     pub fn add(&mut self, chunk: Vpn, present: PageBits, accessed: PageBits) {
-        while self.before.get(self.next).is_some_and(|table| table.chunk < chunk) {
-            self.next += 1;
-        }
-        let before = self.before.get(self.next).filter(|table| table.chunk == chunk);
-        let before = before.copied().unwrap_or_default();
+        let before = self.tables.take(chunk, |table| table.chunk).unwrap_or_default();
         let mut table = Table { chunk, present, accessed };
         for (at, accessed) in table.accessed.iter_mut().enumerate() {
             self.new[at] = if self.has_scanned { present[at] & !before.present[at] } else { 0 };
@@ -98,7 +132,7 @@ impl LastScan {
             self.counts.before += u64::from(still.count_ones());
             self.counts.again += u64::from((still & *accessed).count_ones());
         }
-        self.now.push(table);
+        self.tables.add(table);
     }
 
     /// The pages of the 2 MiB that were added last that were not in memory in the last scan.
@@ -126,8 +160,8 @@ impl LastScan {
 
     /// Ends the scan.
     pub fn end(&mut self) -> Repeated {
-        std::mem::swap(&mut self.before, &mut self.now);
-        std::mem::swap(&mut self.huge_before, &mut self.huge_now);
+        self.tables.end();
+        self.huge.end();
         self.has_scanned = true;
         self.counts
     }
@@ -208,6 +242,33 @@ mod tests {
         assert_eq!(new(None, &[0, 512, 2048]), [512], "split or gone in between");
         assert_eq!(new(Some((1000, 40)), &[0, 512, 2048]), [512], "the mapping covers a part");
         assert_eq!(new(Some((1024, 1024)), &[0, 512, 2048]), [0; 0], "and here none");
+    }
+
+    /// A scan that fails after one of two tables; a mapping that is read again; then both tables.
+    #[test]
+    fn a_scan_that_failed_half_way_leaves_what_it_found() {
+        let mut known = LastScan::default();
+        let both: [(u64, &[u64], &[u64]); 2] = [(0, &[1], &[1]), (512, &[1], &[1])];
+        scan(&mut known, &both, false);
+        known.begin(false);
+        known.add(Vpn(0), bits(&[1]), bits(&[1]));
+        known.forget(Vpn(512), 512);
+        assert_eq!(scan(&mut known, &both, false).1, Repeated { before: 1, again: 1 });
+        assert_eq!(scan(&mut known, &both, false).1, Repeated { before: 2, again: 2 });
+    }
+
+    #[test]
+    fn what_is_kept_has_room_for_an_eighth_more_at_most() {
+        let mut found = Found::default();
+        for round in 0..4 {
+            found.begin();
+            for at in (0..10_000).map(Vpn) {
+                assert_eq!(found.take(at, |at| *at).is_some(), round > 0);
+                found.add(at);
+            }
+            found.end();
+        }
+        assert!(found.kept.len() == 10_000 && found.kept.capacity() < 12_000);
     }
 
     #[test]

@@ -615,7 +615,11 @@ impl<P: AccessBits> Windowed<P> {
     fn finish(&mut self, now: Nanos, out: &mut Observations) {
         out.space_events.append(&mut self.found.space_events);
         out.residence.append(&mut self.found.residence);
-        out.samples.append(&mut self.found.samples);
+        // Not copied: there may be one for each page, and the room for them is needed once.
+        match out.samples.is_empty() {
+            true => out.samples = std::mem::take(&mut self.found.samples),
+            false => out.samples.append(&mut self.found.samples),
+        }
         let scan = std::mem::take(&mut self.scan);
         let (seen, mut cost) = (scan.seen(), self.stats.arm);
         let present = seen.present + scan.resting;
