@@ -3,8 +3,8 @@
 //!
 //! What it does: places each access in the tier with the least latency for it under the present load. While
 //! fast memory is faster, the pages with the highest access rates are promoted: those observed at least twice, or once
-//! where another observation is likely, whose accesses (a lower bound of the rate) repay the move within a payback horizon. Without room, the
-//! coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
+//! where another observation is likely, whose accesses (a lower bound of the rate) repay the move within a payback
+//! horizon. Without room, the coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
 //! costs more than slow memory's extra latency, hot pages are demoted, until neither direction gains. While
 //! programs allocate, headroom is kept free in every tier except the slowest, so that new pages start in fast
 //! memory; not in a tier whose accesses are being shifted down, nor while new pages prove too cold to repay the

@@ -122,9 +122,11 @@ impl ApplicationProfile {
     /// The cost at which the SLO is just met; `best` is the least possible cost.
     fn target(&self, slo: Slo, ns: &[f64; TierId::MAX], best: f64) -> Result<f64, Refusal> {
         let impossible = |best| Err(Refusal::Impossible { slo, best });
+        // An application that has no memory yet has no mean latency.
+        let best_ns = best.max(ns[0]);
         match slo {
-            Slo::Latency(at_most) if as_ns(at_most) < best => {
-                impossible(Slo::Latency(Nanos::from_secs_f64((best + 0.5) * 1e-9)))
+            Slo::Latency(at_most) if as_ns(at_most) < best_ns => {
+                impossible(Slo::Latency(Nanos::from_secs_f64((best_ns + 0.5) * 1e-9)))
             }
             Slo::Latency(at_most) => Ok(as_ns(at_most)),
             Slo::SlowShare(at_most) if at_most < best => impossible(Slo::SlowShare(best)),
@@ -199,8 +201,10 @@ mod tests {
         let machine = tiers(&[(40, 100), (200, 250)]);
         let refused =
             |profile: ApplicationProfile, slo| profile.need(Some(slo), &machine).unwrap_err();
-        let error = refused(uniform(20), Slo::Latency(Nanos(90))).to_string();
-        assert!(error.contains("90 ns") && error.contains("100 ns at best"), "{error}");
+        for memory in [20, 0] {
+            let error = refused(uniform(memory), Slo::Latency(Nanos(90))).to_string();
+            assert!(error.contains("90 ns") && error.contains("100 ns at best"), "{error}");
+        }
         let measured = ApplicationProfile { bandwidth: Some(BytesPerSec(60 << 30)), ..uniform(20) };
         let error = refused(measured, Slo::Bandwidth(BytesPerSec(70 << 30))).to_string();
         assert!(error.contains("64.4 GB/s at best"), "{error}");
