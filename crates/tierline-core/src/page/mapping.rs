@@ -4,7 +4,7 @@
 //! These come from different readers, in any order: a list of mappings does not say which pages are huge, and
 //! page tables do not say what is mapped. Each is kept until its own reader reports otherwise.
 
-use super::regions::{IndexRun, Space, pages_u32};
+use super::regions::{Found, IndexRun, Space, pages_u32};
 use super::{PageIdx, PageTable};
 use crate::port::{PageKind, PageSize, Region, SpaceId, Vpn};
 use crate::unit::BASE_PER_HUGE;
@@ -203,7 +203,7 @@ impl PageTable {
 
     fn attach(&mut self, space: SpaceId, vpn: Vpn, run: IndexRun) {
         debug_assert!(run.base_pages > 0, "a run is not empty");
-        let before = self.by_index.insert(run.first, (space, vpn));
+        let before = self.by_index.insert(run.first, Found { space, start: vpn, run });
         debug_assert_eq!(before, None, "index {} is in use", run.first);
         self.spaces.entry(space).or_default().runs.insert(vpn, run);
     }
@@ -211,7 +211,8 @@ impl PageTable {
     fn detach(&mut self, space: SpaceId, vpn: Vpn, first: u32) {
         self.last_found.take();
         let known = self.by_index.remove(&first);
-        debug_assert_eq!(known, Some((space, vpn)), "the run with index {first}");
+        let at = known.map(|found| (found.space, found.start));
+        debug_assert_eq!(at, Some((space, vpn)), "the run with index {first}");
         if let Some(space) = self.spaces.get_mut(&space) {
             space.runs.remove(&vpn);
         }

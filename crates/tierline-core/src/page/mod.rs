@@ -58,12 +58,14 @@ pub type UseByTenant = BTreeMap<TenantId, [Bytes; TierId::MAX]>;
 pub struct PageTable {
     words: Words,
     spaces: BTreeMap<SpaceId, Space>,
-    by_index: BTreeMap<u32, (SpaceId, Vpn)>,
+    /// Each run by its first index.
+    by_index: BTreeMap<u32, Found>,
     indices: Indices,
     /// Huge pages reported where memory is not mapped yet: first page and number of base pages.
     unmapped_huge: BTreeMap<(SpaceId, Vpn), u64>,
     in_tier: [u64; TierId::MAX],
     base_pages: u64,
+    /// Most samples and moves are in few runs.
     last_found: Cell<Found>,
 }
 
@@ -247,8 +249,7 @@ impl PageTable {
     /// Where `page` is, or `None` if it was unmapped.
     pub fn locate(&self, page: PageIdx) -> Option<PageLocation> {
         self.last_found.get().locate(page).or_else(|| {
-            let (_, &(space, start)) = self.by_index.range(..=page.0).next_back()?;
-            let found = Found { space, start, run: *self.spaces.get(&space)?.runs.get(&start)? };
+            let (_, &found) = self.by_index.range(..=page.0).next_back()?;
             self.last_found.set(found);
             found.locate(page)
         })
@@ -379,7 +380,8 @@ impl PageTable {
                 last_end = vpn.0 + run.base_pages;
                 base_pages += run.base_pages;
                 indices += u64::from(run.pages());
-                assert_eq!(self.by_index.get(&run.first), Some(&(id, vpn)));
+                let found = Found { space: id, start: vpn, run: *run };
+                assert_eq!(self.by_index.get(&run.first), Some(&found));
                 for i in 0..run.pages() {
                     if let Some(tier) = self.state(PageIdx(run.first + i)).tier() {
                         in_space[tier.index()] += run.size.base_pages();

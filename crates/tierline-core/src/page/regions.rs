@@ -28,7 +28,7 @@ impl From<PageLocation> for PageAddress {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct IndexRun {
     pub base_pages: u64,
     pub size: PageSize,
@@ -61,8 +61,8 @@ pub(super) struct Space {
     pub in_tier: [u64; TierId::MAX],
 }
 
-/// The last run found: most samples and moves are in few runs.
-#[derive(Clone, Copy, Debug, Default)]
+/// A run and where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub space: SpaceId,
     pub start: Vpn,

@@ -85,6 +85,13 @@ impl Ledger {
         }
     }
 
+    /// Takes back a move that was planned with this ledger.
+    pub fn cancel(&mut self, pages: &PageTable, m: &Move) {
+        let (bytes, budget) = (m.size.bytes(), self.budget);
+        self.book(pages, &Move { from: m.to, to: m.from, ..*m });
+        self.budget = budget + bytes;
+    }
+
     /// Bytes that may still be moved into `tier`.
     pub fn room(&self, tier: TierId) -> Bytes {
         let room = self.room.get(tier.index()).copied().unwrap_or_default();

@@ -71,7 +71,7 @@ impl Hands {
         margin: f64,
         plan: &mut Plan,
     ) {
-        let (planned, before) = (plan.len(), ledger.clone());
+        let planned = plan.len();
         let Some(hand) = self.0.get_mut(page.to.index()) else { return };
         while ledger.room(page.to) < page.size.bytes() {
             let Some(victim) = hand.coldest(view, page.to) else { break };
@@ -91,8 +91,7 @@ impl Hands {
             }
         }
         if ledger.room(page.to) < page.size.bytes() {
-            plan.truncate(planned);
-            *ledger = before;
+            plan.drain(planned..).for_each(|m| ledger.cancel(view.memory.pages, &m));
         }
     }
 }
