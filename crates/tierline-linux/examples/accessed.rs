@@ -13,11 +13,12 @@ use tierline_core::tier::{NodeId, Tier, Tiers};
 use tierline_core::unit::{Bytes, Nanos};
 use tierline_linux::root::Root;
 use tierline_linux::tracker::Tracker;
+use tierline_linux::tracker::access_bits::AccessBits;
 use tierline_linux::tracker::accessed::Accessed;
 use tierline_linux::tracker::flush::Flush;
 use tierline_linux::tracker::soft_dirty::SoftDirty;
 use tierline_linux::tracker::window::{WindowSettings, WindowStats};
-use tierline_linux::tracker::windowed::{AccessBits, Windowed};
+use tierline_linux::tracker::windowed::Windowed;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();

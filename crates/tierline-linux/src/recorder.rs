@@ -16,9 +16,9 @@ use crate::process::limits::look_pause;
 use crate::process::{Selection, Targets};
 use crate::root::Root;
 use crate::topology::Topology;
+use crate::tracker::cost::CostMeter;
 use crate::tracker::ladder;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
-use crate::tracker::window::CostMeter;
 use crate::world::LinuxWorld;
 
 /// Time between two readings of which pages are in memory; longer where they take more than 5 % of a CPU.

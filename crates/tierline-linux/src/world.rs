@@ -34,9 +34,9 @@ use crate::tenant::reports::{Report, Reports};
 use crate::tenant::usage::Usage;
 use crate::tenant::{self, Tenant, Tenants};
 use crate::tracker::Tracker;
+use crate::tracker::cost::{CostMeter, RaisedPriority, thread_cpu};
 use crate::tracker::inspect::{CENSUS_EVERY, Inspector};
 use crate::tracker::units::Units;
-use crate::tracker::window::{CostMeter, RaisedPriority, thread_cpu};
 
 /// Time between two readings of the processes and their mappings.
 const LOOK_AROUND: Nanos = Nanos::from_secs(1);

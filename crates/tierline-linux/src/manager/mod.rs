@@ -37,11 +37,11 @@ use crate::telemetry::{self, KernelCounters, NodeMemory};
 use crate::tenant::cpu::CpuTimes;
 use crate::tenant::{Tenant, Tenants};
 use crate::topology::{TierSpec, Topology};
+use crate::tracker::cost::{CostMeter, RaisedPriority};
 use crate::tracker::entry::Setup;
 use crate::tracker::inspect::Inspector;
 use crate::tracker::ladder;
 use crate::tracker::neoprof::DeviceLocation;
-use crate::tracker::window::{CostMeter, RaisedPriority};
 use crate::world::LinuxWorld;
 use urgency::Urgency;
 

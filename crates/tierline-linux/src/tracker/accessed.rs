@@ -51,6 +51,7 @@ use crate::pagetable::{
 };
 use crate::process::Stat;
 use crate::root::Root;
+use crate::tracker::access_bits::{AccessBits, HugeBatch, ReadCounts};
 use crate::tracker::brief::Brief;
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::families::{Comparison, Families};
@@ -63,9 +64,7 @@ use crate::tracker::quick_scan::QuickScan;
 use crate::tracker::second_look::SecondLook;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::{WindowSettings, has_one_cpu};
-use crate::tracker::windowed::{
-    AccessBits, HugeBatch, ReadCounts, Windowed, clear_refs, unless_gone,
-};
+use crate::tracker::windowed::{Windowed, clear_refs, unless_gone};
 
 /// Scans of a new process that it cannot skip, as its mappings may become known after the first. Ours.
 const FIRST_SCANS: u64 = 2;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trackers: the ways to observe accesses on this kernel.
 
+pub mod access_bits;
 pub mod brief;
 pub mod clear_accessed;
+pub mod cost;
 pub mod entry;
 mod families;
 pub mod flush;

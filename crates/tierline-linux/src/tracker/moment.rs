@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tierline_core::unit::Nanos;
 
-use super::window::thread_cpu;
+use super::cost::thread_cpu;
 
 /// A moment, in the machine's time and in this thread's CPU time.
 #[derive(Clone, Copy, Debug)]

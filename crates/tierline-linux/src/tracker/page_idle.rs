@@ -29,11 +29,12 @@ use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped_ranges, page};
 use crate::root::Root;
+use crate::tracker::access_bits::{AccessBits, ReadCounts};
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::readable;
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::WindowSettings;
-use crate::tracker::windowed::{AccessBits, ReadCounts, Windowed, is_gone};
+use crate::tracker::windowed::{Windowed, is_gone};
 
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";
 /// In every 16th scan the tiers of all pages are reported, not only those of accessed pages.

@@ -15,8 +15,8 @@ use tierline_core::unit::Nanos;
 use crate::pagetable::{PhysicalMemory, Walker};
 use crate::process::Held;
 use crate::tracker::clear_accessed::{accessed, clear_accessed, shared};
+use crate::tracker::cost::thread_cpu;
 use crate::tracker::reservoir::Reservoir;
-use crate::tracker::window::thread_cpu;
 use crate::tracker::windowed::nanos;
 
 /// Pages that are looked at, at most. Ours: more than a thousand do not become hot between two scans, or it is a change that

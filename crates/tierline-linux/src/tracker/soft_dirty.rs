@@ -25,13 +25,12 @@ use crate::error::{Error, Result};
 use crate::nodes::{FrameTiers, Nodes};
 use crate::pagemap::{Pagemap, mapped_ranges, page, scan};
 use crate::root::Root;
+use crate::tracker::access_bits::{AccessBits, ReadCounts};
 use crate::tracker::entry::TrackerEntry;
 use crate::tracker::needs::{self, readable};
 use crate::tracker::tier_runs::{TierRun, TierRuns};
 use crate::tracker::window::WindowSettings;
-use crate::tracker::windowed::{
-    AccessBits, ReadCounts, Windowed, clear_refs, is_gone, unless_gone,
-};
+use crate::tracker::windowed::{Windowed, clear_refs, is_gone, unless_gone};
 
 /// In every 16th scan all entries are read, for the tiers and the number of pages.
 const RESIDENCE_EVERY: u64 = 16;
