@@ -589,6 +589,7 @@ impl<P: AccessBits> Tracker for Windowed<P> {
     /// Base pages of huge pages are unknown, and are to be found soon.
     fn look_into(&mut self, split: &[PageAddress], out: &mut Vec<Spread>) {
         self.pace.record_splits(split.len() as u64);
+        self.scan.forget_huge(split, &mut self.found);
         for split in split.chunk_by(|a, b| a.space == b.space) {
             if let Some(watched) = self.spaces.get_mut(&split[0].space) {
                 out.extend(self.probe.look_into(split[0], &mut watched.kept));
