@@ -190,3 +190,26 @@ pub fn free(view: &View<'_>, tier: TierId) -> Bytes {
 pub fn capacity(view: &View<'_>, tier: TierId) -> Bytes {
     view.memory.pages.bytes_in(tier) + free(view, tier)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::parts::stage::Stage;
+    use crate::port::TenantId;
+
+    #[test]
+    fn a_move_that_is_taken_back_leaves_the_ledger_as_it_was() {
+        let mut stage = Stage::of_base_pages(2, TierId::FAST);
+        let limit = Bytes::from_base_pages(100);
+        stage.limits.set(TenantId::default(), TierId::FAST, Some(limit));
+        let page = stage.all[0];
+        let view = stage.view();
+        let mut ledger = Ledger::new(&view, Bytes::from_base_pages(10), |_| Bytes::ZERO);
+        let (before, mut plan) = (format!("{ledger:?}"), Plan::default());
+        let reason = Reason::MakeRoom { rate_per_sec: 1.0 };
+        ledger.demote(view.memory.pages, page, reason, &mut plan).expect("there is room below");
+        assert_ne!(format!("{ledger:?}"), before);
+        ledger.cancel(view.memory.pages, &plan[0]);
+        assert_eq!(format!("{ledger:?}"), before);
+    }
+}
