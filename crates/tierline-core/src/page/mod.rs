@@ -65,7 +65,7 @@ pub struct PageTable {
     unmapped_huge: BTreeMap<(SpaceId, Vpn), u64>,
     in_tier: [u64; TierId::MAX],
     base_pages: u64,
-    /// Most samples and moves are in few runs.
+    /// The run found last: most samples and moves are in few runs.
     last_found: Cell<Found>,
 }
 
