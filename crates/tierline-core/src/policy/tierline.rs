@@ -153,6 +153,20 @@ impl Tierline {
         self.arrivals.end_report(view);
     }
 
+    /// Lists pages that found no room in fast memory, if there is room now: their next hit may be long in coming.
+    fn list_remembered_pages(&mut self, view: &mut View<'_>, room: Bytes) {
+        let capacity = view.machine.tiers[TierId::FAST].capacity;
+        let remembered = self.candidates.take_remembered(room, capacity);
+        if remembered.is_empty() {
+            return;
+        }
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs);
+        let floors = test.lowest(view);
+        for page in remembered {
+            self.candidates.queue_if_worth(view, &test, &floors, page);
+        }
+    }
+
     fn list_page(&mut self, view: &mut View<'_>, page: PageIdx, floors: &[f32]) {
         let state = view.memory.pages.state(page);
         let is_new = state.tier() == Some(TierId::FAST) && !state.is_listed();
@@ -239,15 +253,18 @@ impl Tierline {
                     }
                 }
                 // The tier below may still have room for it.
-                PlaceOutcome::Stays
+                PlaceOutcome::Stays | PlaceOutcome::NoRoom
                     if view.memory.pages.state(candidate.page).tier() > next && next.is_some() =>
                 {
                     waiting.push(candidate);
                 }
                 // A page that does not pay or was not hot enough returns with its next hit; colder ones may
                 // still fit a slower tier.
-                PlaceOutcome::Planned | PlaceOutcome::Stays => {
-                    view.memory.pages.set_queued(candidate.page, false)
+                outcome => {
+                    view.memory.pages.set_queued(candidate.page, false);
+                    if matches!(outcome, PlaceOutcome::NoRoom) {
+                        self.candidates.remember(candidate.page);
+                    }
                 }
             }
         }
@@ -302,7 +319,7 @@ impl Tierline {
             }
         }
         let looking = self.hands.of(nearest).is_some_and(|hand| hand.may_find_colder());
-        if looking { PlaceOutcome::Later } else { PlaceOutcome::Stays }
+        if looking { PlaceOutcome::Later } else { PlaceOutcome::NoRoom }
     }
 
     /// Plans a promotion to one tier, with the demotions that make room for it.
@@ -360,6 +377,8 @@ enum PlaceOutcome {
     Planned,
     /// The page stays where it is.
     Stays,
+    /// The same, as there is no room for it, and no colder page to make room.
+    NoRoom,
     /// The page does not fit the present shift.
     Unfit,
     /// No more can be moved in this tick.
@@ -390,6 +409,7 @@ impl Policy for Tierline {
         }
         self.list_hit_pages(view);
         let mut ledger = self.open_ledger(view);
+        self.list_remembered_pages(view, ledger.room(TierId::FAST));
         let fast_is_full = ledger.room(TierId::FAST) < PageSize::Huge.bytes();
         self.splitting.request(view, fast_is_full, self.knobs.splits_per_tick as usize);
         // Averages show the effect of a shift with a delay, and many demotions at once cost programs less than

@@ -62,6 +62,19 @@ fn room_is_made_although_the_first_residents_examined_are_all_hot() {
     assert!(hot_share(&toy, 50.0) > 0.95, "{}", hot_share(&toy, 50.0));
 }
 
+/// A program in slow memory alone, until the one that has all fast memory ends; from then on no page is hit.
+#[test]
+fn memory_that_becomes_free_is_used_before_the_next_hit() {
+    let mut toy = Toy::new(machine(&[4_000, 20_000]), vec![100.0; 2_000], 7);
+    toy.others[0] = 4_000;
+    let mut engine = engine(&toy);
+    run(&mut engine, &mut toy, 0..20);
+    assert_eq!(toy.used(TierId::FAST), 4_000, "by the other");
+    (toy.others[0], toy.rates) = (0, vec![0.0; 2_000]);
+    run(&mut engine, &mut toy, 20..30);
+    assert!(toy.used(TierId::FAST) > 1_900, "{}", toy.used(TierId::FAST));
+}
+
 /// Hint faults in slow memory only: cold pages in fast memory are found by questions.
 #[test]
 fn a_new_hot_set_is_promoted_although_fast_memory_is_unseen() {

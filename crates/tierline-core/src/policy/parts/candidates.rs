@@ -4,13 +4,13 @@
 //! A page is worth a promotion if a lower bound of its access rate repays the move within a payback horizon, or if its
 //! tenant misses its target and may have more fast memory. The queue
 //! is ordered by the rates that its pages had when they were last ranked; a page that is not worth a move leaves it and
-//! returns with its next hit.
+//! returns with its next hit. So does one that finds no room, or earlier, once there is more of it.
 //!
 //! Source: benefit against cost follows ARMS (section 4.3), the second access TPP (section 5.3), the floor that doubles
 //! for pages that moved back NeoMem (Algorithm 1). The lower bound and the payback horizon are ours.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::page::{PageIdx, PageLocation};
 use crate::policy::goal::Goal;
@@ -18,13 +18,20 @@ use crate::policy::parts::stall_cost::Weights;
 use crate::policy::view::View;
 use crate::port::PageSize;
 use crate::tier::TierId;
-use crate::unit::Nanos;
+use crate::unit::{Bytes, Nanos};
 
 /// Pages in the queue, at most; a page that finds the queue full returns with its next hit.
 const MAX_CANDIDATES: usize = 1 << 20;
 /// The queue is ranked anew once its length is below this many times the pages hit, so that ranking costs in
 /// proportion to hits. Ours.
 const HIT_TO_RANK: usize = 64;
+/// Pages without room that are remembered, at most, and how many of them are tried again for each base page that becomes
+/// free. Ours.
+const WITHOUT_ROOM: usize = 1 << 16;
+const RETRIED: u64 = 16;
+/// They are tried again once this part of the tier has become free: less may be taken again soon, by a program that maps and
+/// unmaps. Ours.
+const ROOM_OF: u64 = 64;
 /// Share of the highest observable rate that counts as hot whatever a move costs: the lower bound of a page
 /// accessed in both of two scans, in three of four, or in half of many. Ours.
 const SURE: f32 = 0.2;
@@ -169,6 +176,10 @@ pub struct Candidates {
     queue: BinaryHeap<Candidate>,
     /// Pages hit since the last ranking.
     hit: usize,
+    /// The last pages that were worth a promotion and found neither room nor colder pages; some more than once.
+    without_room: VecDeque<PageIdx>,
+    /// The room that they were last tried with.
+    tried_with: Bytes,
 }
 
 impl Candidates {
@@ -207,6 +218,28 @@ impl Candidates {
             view.memory.pages.set_queued(page, true);
             self.queue.push(Candidate::new(view, page, rate_per_sec));
         }
+    }
+
+    /// Remembers a page that found no room, and has left the queue.
+    pub fn remember(&mut self, page: PageIdx) {
+        if self.without_room.len() == WITHOUT_ROOM {
+            self.without_room.pop_front();
+        }
+        self.without_room.push_back(page);
+    }
+
+    /// Pages that found no room and may now: those remembered last, as many as are justified by the room that has been added
+    /// since the last time. None as long as that is a small part of the tier.
+    pub fn take_remembered(&mut self, room: Bytes, capacity: Bytes) -> VecDeque<PageIdx> {
+        self.tried_with = self.tried_with.min(room);
+        let more = room - self.tried_with;
+        if more == Bytes::ZERO || more.0 < capacity.0 / ROOM_OF {
+            return VecDeque::new();
+        }
+        self.tried_with = room;
+        let tried = usize::try_from(more.base_pages().saturating_mul(RETRIED));
+        let left = self.without_room.len().saturating_sub(tried.unwrap_or(usize::MAX));
+        self.without_room.split_off(left)
     }
 
     /// Ranks the queue again once enough pages were hit, and drops pages that do not justify a move.
@@ -322,6 +355,21 @@ mod tests {
         assert_eq!(queue.len(), 1);
         assert!(!view.memory.pages.state(second).is_queued());
         assert_eq!(queue.pop(&view).map(|c| (c.page, c.rate_per_sec > 40.0)), Some((first, true)));
+    }
+
+    #[test]
+    fn pages_without_room_are_tried_again_once_there_is_more() {
+        const CAPACITY: Bytes = Bytes::from_base_pages(2 * ROOM_OF);
+        let mut queue = Candidates::default();
+        let pages: Vec<PageIdx> = (0..WITHOUT_ROOM + 1_000).map(PageIdx::from_index).collect();
+        pages.iter().for_each(|&page| queue.remember(page));
+        let mut tried = |room| queue.take_remembered(Bytes::from_base_pages(room), CAPACITY);
+        assert!(tried(1).is_empty(), "hardly any room");
+        assert!(tried(2).iter().eq(&pages[pages.len() - 32..]), "the last of them");
+        assert!(tried(3).is_empty() && tried(1).is_empty() && tried(2).is_empty(), "hardly more");
+        assert!(tried(4).iter().eq(&pages[pages.len() - 80..pages.len() - 32]), "three more");
+        let all = tried(1 << 40);
+        assert!(all.iter().eq(&pages[1_000..pages.len() - 80]), "the oldest are forgotten");
     }
 
     /// A page is found by one scan; of those that scans find, so many of a thousand are found by the next, too.
