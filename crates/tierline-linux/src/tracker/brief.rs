@@ -9,6 +9,9 @@
 //! after the brief window its entries are read. A page that was not accessed in the long window counts as not
 //! accessed in the brief one, without watching it: such a page is cold.
 //!
+//! A program may run in some of these windows only. So a batch has pages from all over its memory: with neighbours alone, a hot
+//! range would be found in full or not at all.
+//!
 //! A huge page that is mapped by base pages needs no brief window, and the kernel may split it for one: the base pages that were
 //! accessed in the long window show how many accesses it had. Whether a brief window would have found one is drawn at random with
 //! the chance that follows from that, so that its estimates are those of any other huge page (ours).
@@ -32,6 +35,8 @@ use crate::tracker::tier_runs::TierRun;
 
 /// Huge pages armed together: arming them takes about as long as the shortest window.
 const BATCH: usize = 64;
+/// Pages of a batch that follow each other. Each run is armed by itself, so that shorter ones would take longer. Ours.
+const RUN: usize = 8;
 /// Base pages whose huge pages are in one page table.
 const TABLE: u64 = BASE_PER_HUGE * 512;
 /// Windows for one batch, at most: a window during which the manager had to wait for a CPU is repeated.
@@ -43,6 +48,7 @@ const LATE: Duration = Duration::from_micros(100);
 #[derive(Debug)]
 pub struct Brief {
     pages: Vec<TierRun>,
+    /// The next batch.
     next: usize,
     /// Those that are mapped by base pages, with the number that was accessed in the long window.
     folios: Vec<(TierRun, u32)>,
@@ -120,15 +126,13 @@ impl Brief {
         window: Option<Nanos>,
         one_cpu: bool,
     ) -> Option<Batch> {
-        let first = self.next;
-        self.next = (first + BATCH).min(self.pages.len());
-        let pages = self.pages.get(first..self.next).filter(|pages| !pages.is_empty())?;
+        let pages = self.next_batch()?;
         let count = pages.len();
-        let as_they_are = || Batch { pages: count, accessed: pages.to_vec(), window: None };
+        let as_they_are = || Batch { pages: count, accessed: pages.clone(), window: None };
         let Some(window) = window else { return Some(as_they_are()) };
         let latest = Duration::from_nanos(window.0) * 2 + LATE;
         for attempt in 1..=ATTEMPTS {
-            let Some((accessed, watched)) = watch(pages, process, tables, window, one_cpu) else {
+            let Some((accessed, watched)) = watch(&pages, process, tables, window, one_cpu) else {
                 break;
             };
             if watched <= latest || attempt == ATTEMPTS {
@@ -136,6 +140,17 @@ impl Brief {
             }
         }
         Some(as_they_are())
+    }
+
+    /// The pages of the next batch, by ascending address.
+    fn next_batch(&mut self) -> Option<Vec<TierRun>> {
+        let batches = self.pages.len().div_ceil(BATCH);
+        if self.next >= batches {
+            return None;
+        }
+        let runs = self.pages.chunks(RUN).skip(self.next).step_by(batches);
+        self.next += 1;
+        Some(runs.flatten().copied().collect())
     }
 }
 
@@ -168,7 +183,7 @@ fn watch(
     for table in pages.chunk_by(|a, b| a.start / TABLE == b.start / TABLE) {
         let range = Vpn(table[0].start)..Vpn(table[table.len() - 1].start + BASE_PER_HUGE);
         walker.find_huge(kcore, top, range, |leaf| {
-            if leaf.accessed {
+            if leaf.accessed && table.binary_search_by_key(&leaf.vpn.0, |page| page.start).is_ok() {
                 accessed.push(leaf.vpn);
             }
         });
@@ -189,12 +204,6 @@ mod tests {
     /// The share of a thousand draws of a page, of which so many base pages were accessed in 10 ms.
     fn drawn(accessed: u32, window: Option<Nanos>) -> f64 {
         let mut brief = Brief::default();
-        let page = |n: u64| TierRun {
-            start: n * BASE_PER_HUGE,
-            pages: 512,
-            size: PageSize::Huge,
-            tier: Some(TierId(1)),
-        };
         (0..1_000).for_each(|n| brief.add_folio(page(n), accessed));
         let batch = brief.draw(window, Duration::from_millis(10)).expect("there are some");
         assert!(brief.draw(window, Duration::from_millis(10)).is_none(), "once");
@@ -211,6 +220,37 @@ mod tests {
         assert!((drawn(50, brief) - 0.41).abs() < 0.05, "{}", drawn(50, brief));
         assert!(drawn(1, brief) < 0.03 && drawn(512, brief) > 0.99);
         assert!((drawn(1, None) - 1.0).abs() < 1e-9, "in the long window it was accessed");
+    }
+
+    fn page(n: u64) -> TierRun {
+        TierRun {
+            start: n * BASE_PER_HUGE,
+            pages: 512,
+            size: PageSize::Huge,
+            tier: Some(TierId(1)),
+        }
+    }
+
+    /// All pages but each 17th, in batches; every one of them has its part of a hot quarter.
+    #[test]
+    fn each_page_is_in_one_batch_and_each_batch_has_pages_from_all_over() {
+        for count in [0, 1, 64, 65, 300, 10_000] {
+            let mut brief = Brief::default();
+            let pages: Vec<TierRun> = (0..count).map(|n| page(n + n / 16)).collect();
+            pages.iter().for_each(|&page| brief.add(page));
+            let mut all = Vec::new();
+            while let Some(batch) = brief.next_batch() {
+                assert!((1..=BATCH).contains(&batch.len()) && batch.is_sorted_by_key(|p| p.start));
+                let quarter = &pages[pages.len() / 2..pages.len() * 3 / 4];
+                let hot = batch.iter().filter(|page| quarter.contains(page)).count();
+                assert!(count < 300 || hot * 8 >= batch.len(), "{hot} of {}", batch.len());
+                all.extend(batch);
+            }
+            all.sort_by_key(|page| page.start);
+            assert_eq!(all, pages);
+            brief.rewind();
+            assert_eq!(brief.next_batch().is_some(), count > 0, "all again");
+        }
     }
 
     #[test]
