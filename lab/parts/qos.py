@@ -54,6 +54,8 @@ def run(work, options):
     check("the limit that was there is back when Redis is removed", guest.facts.get("cpu.lifted") == there, guest.facts)
     check("after kill -9 the limit stays, and recover restores the one that was there", 1000 <= quota("cpu.killed") <= quota("cpu.second") and guest.facts.get("cpu.recovered") == there
           and "qos/hog/cpu.max = 90000 100000" in guest.text("recover.out"), (guest.facts, guest.output("recover")))
+    check(f"under a second manager Redis keeps its fast memory ({fast('held', 'redis') / mib:.0f} MiB before, {fast('second', 'redis') / mib:.0f} now)",
+          fast("second", "redis") > 0.9 * fast("held", "redis") > 0, guest.used("second")[::20])
     check("a manager that ends restores it", guest.number("second.status") == 0 and guest.facts.get("cpu.ended") == there, (guest.facts, guest.output("second")[-600:]))
     check("SQLite runs to the end, and its file is as written", guest.facts.get("late.alive") == guest.facts.get("late.intact") == "1", (guest.facts, guest.text("late.load.err")[-300:]))
     check("all settings are restored", *guest.is_restored("qos"))

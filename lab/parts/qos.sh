@@ -137,6 +137,7 @@ fact cpu.recovered "$(cat qos/hog/cpu.max)"
 manage second
 try nanoseconds tierline qos set redis --slo 1us
 throttled cpu.third
+watch second 100 qos/redis qos/hog qos/late
 kill -TERM $manager
 ended second.status $manager
 fact cpu.ended "$(cat qos/hog/cpu.max)"

@@ -131,6 +131,7 @@ impl Controller {
         let new = || ApplicationState::new(now, application, profile.curve.clone(), need);
         let state = self.applications.entry(tenant).or_insert_with(new);
         (state.application, state.need) = (application, need);
+        state.is_unmeasured |= !state.knows_bandwidth();
         if !application.is_bandwidth() {
             state.squeeze = Squeeze::default(); // it may have had a bandwidth target before
         }

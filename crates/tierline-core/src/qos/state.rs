@@ -48,7 +48,7 @@ const IN_PLACE: f64 = 0.98;
 /// The rest may be this much, or this part of it.
 const NEARLY: Bytes = Bytes::from_mib(64);
 const NEARLY_PART: f64 = 0.1;
-/// A bandwidth that nobody has measured for this long will not be measured: nothing is reserved for it. Ours.
+/// A bandwidth that was measured, and has not been for this long, will not be: nothing is reserved for it any more. Ours.
 const UNMEASURED: Nanos = Nanos::from_secs(2);
 /// Below this share of slow accesses, more fast memory hardly helps.
 const HARDLY_SLOW: f64 = 0.05;
@@ -89,7 +89,7 @@ pub struct ApplicationState {
     rest: Rest,
     /// Since when it has had work and a bandwidth target, and nobody measures its bandwidth.
     unmeasured_since: Option<Nanos>,
-    /// Whether that has lasted, so that nothing is reserved for it.
+    /// Whether that has lasted, or its bandwidth was never measured, so that nothing is reserved for it.
     pub is_unmeasured: bool,
     /// Since when its hot memory has been elsewhere, without progress, and what fast memory served then.
     elsewhere: Option<(Nanos, f64)>,
@@ -159,13 +159,17 @@ impl ApplicationState {
     /// Without a measured bandwidth nothing shows whether memory helps its target, so what it needs is a guess, which would
     /// take memory from targets that can be met.
     fn note_unmeasured(&mut self, now: Nanos) {
-        let is_known = !self.application.is_bandwidth() || self.measured.bandwidth_is_measured;
-        if is_known {
+        if self.knows_bandwidth() {
             (self.unmeasured_since, self.is_unmeasured) = (None, false);
         } else if self.measured.demand {
             let since = *self.unmeasured_since.get_or_insert(now);
             self.is_unmeasured |= now.saturating_sub(since) >= UNMEASURED;
         }
+    }
+
+    /// Whether its bandwidth is measured, if it has a target for that.
+    pub fn knows_bandwidth(&self) -> bool {
+        !self.application.is_bandwidth() || self.measured.bandwidth_is_measured
     }
 
     /// Whether fast memory serves clearly fewer accesses than as much of it did before. Then the program uses other

@@ -221,7 +221,7 @@ fn admitted(one: &ApplicationStatus) -> String {
 }
 
 /// What is said about a target that nobody can check.
-const UNMEASURED: &str = "its bandwidth is not measured on this machine, so nothing is reserved for it after 2 s; report it: tierline qos report";
+const UNMEASURED: &str = "its bandwidth is not measured on this machine, so nothing is reserved for it; report it: tierline qos report";
 
 fn is_unmeasured(one: &ApplicationStatus) -> bool {
     one.slo.as_deref().is_some_and(|slo| slo.ends_with("/s"))
