@@ -78,6 +78,12 @@ pub trait AccessBits {
     /// Makes [`AccessBits::read_huge`] begin again with the first batch.
     fn rewind_huge(&mut self, _kept: &mut Self::Space) {}
 
+    /// Makes [`AccessBits::read_huge`] go on with batches in whose window the program presumably did not run. `false` if there are
+    /// none.
+    fn watch_missed(&mut self, _kept: &mut Self::Space) -> bool {
+        false
+    }
+
     /// The slow base pages of that sample that were accessed since, and their projected number in the whole process.
     fn read_quick_scan(&mut self, _kept: &mut Self::Space) -> Option<(SampledHits, f64)> {
         None

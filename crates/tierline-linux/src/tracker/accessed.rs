@@ -296,6 +296,10 @@ impl AccessBits for AccessedBits {
         known.brief.rewind();
     }
 
+    fn watch_missed(&mut self, known: &mut Known) -> bool {
+        known.brief.watch_missed()
+    }
+
     fn peek(&mut self, known: &mut Known) -> Option<ReadCounts> {
         let process = known.process.filter(|p| self.kernel.is_current(&self.kcore, p))?;
         let (sampled, hit) =

@@ -10,7 +10,7 @@
 //! accessed in the brief one, without watching it: such a page is cold.
 //!
 //! A program may run in some of these windows only. So a batch has pages from all over its memory: with neighbours alone, a hot
-//! range would be found in full or not at all.
+//! range would be found in full or not at all. And a batch without any access is watched again, if others have many or none has any.
 //!
 //! A huge page that is mapped by base pages needs no brief window, and the kernel may split it for one: the base pages that were
 //! accessed in the long window show how many accesses it had. Whether a brief window would have found one is drawn at random with
@@ -37,6 +37,10 @@ use crate::tracker::tier_runs::TierRun;
 const BATCH: usize = 64;
 /// Pages of a batch that follow each other. Each run is armed by itself, so that shorter ones would take longer. Ours.
 const RUN: usize = 8;
+/// Pages of a batch of which at least one should be accessed. If none is, the program did not run then, or they are idle. Ours.
+const ENOUGH: usize = 16;
+/// Accesses that should have been found in such a batch, from those of the others. Ours: none is found by chance in one of fifty.
+const MISSING: usize = 4;
 /// Base pages whose huge pages are in one page table.
 const TABLE: u64 = BASE_PER_HUGE * 512;
 /// Windows for one batch, at most: a window during which the manager had to wait for a CPU is repeated.
@@ -48,8 +52,12 @@ const LATE: Duration = Duration::from_micros(100);
 #[derive(Debug)]
 pub struct Brief {
     pages: Vec<TierRun>,
-    /// The next batch.
+    /// The next batch, and those to be watched once more before it.
     next: usize,
+    again: Vec<usize>,
+    /// Batches of which no page was accessed, and pages and accessed pages of the others.
+    missed: Vec<usize>,
+    others: [usize; 2],
     /// Those that are mapped by base pages, with the number that was accessed in the long window.
     folios: Vec<(TierRun, u32)>,
     has_drawn: bool,
@@ -58,8 +66,9 @@ pub struct Brief {
 
 impl Default for Brief {
     fn default() -> Self {
-        let (pages, folios) = Default::default();
-        Self { pages, next: 0, folios, has_drawn: false, rng: Rng::new(0) }
+        let (pages, folios, again, missed, others) = Default::default();
+        let (next, has_drawn, rng) = (0, false, Rng::new(0));
+        Self { pages, next, again, missed, others, folios, has_drawn, rng }
     }
 }
 
@@ -87,7 +96,9 @@ impl Brief {
 
     /// Begins again with the first batch.
     pub fn rewind(&mut self) {
-        (self.next, self.has_drawn) = (0, false);
+        (self.next, self.has_drawn, self.others) = (0, false, [0; 2]);
+        self.again.clear();
+        self.missed.clear();
     }
 
     /// Adds a huge page that was accessed in the long window.
@@ -126,7 +137,7 @@ impl Brief {
         window: Option<Nanos>,
         one_cpu: bool,
     ) -> Option<Batch> {
-        let pages = self.next_batch()?;
+        let (number, pages) = self.next_batch()?;
         let count = pages.len();
         let as_they_are = || Batch { pages: count, accessed: pages.clone(), window: None };
         let Some(window) = window else { return Some(as_they_are()) };
@@ -136,21 +147,44 @@ impl Brief {
                 break;
             };
             if watched <= latest || attempt == ATTEMPTS {
+                self.note(number, count, accessed.len());
                 return Some(Batch { pages: count, accessed, window: Some(watched) });
             }
         }
         Some(as_they_are())
     }
 
-    /// The pages of the next batch, by ascending address.
-    fn next_batch(&mut self) -> Option<Vec<TierRun>> {
+    /// The next batch: its number, and its pages by ascending address.
+    fn next_batch(&mut self) -> Option<(usize, Vec<TierRun>)> {
         let batches = self.pages.len().div_ceil(BATCH);
-        if self.next >= batches {
-            return None;
+        let number = self.again.pop().or_else(|| {
+            let next = Some(self.next).filter(|next| *next < batches);
+            self.next += usize::from(next.is_some());
+            next
+        })?;
+        let runs = self.pages.chunks(RUN).skip(number).step_by(batches);
+        Some((number, runs.flatten().copied().collect()))
+    }
+
+    /// Records how many pages of a batch were accessed.
+    fn note(&mut self, number: usize, pages: usize, accessed: usize) {
+        if accessed == 0 && pages >= ENOUGH {
+            self.missed.push(number);
+        } else {
+            self.others = [self.others[0] + pages, self.others[1] + accessed];
         }
-        let runs = self.pages.chunks(RUN).skip(self.next).step_by(batches);
-        self.next += 1;
-        Some(runs.flatten().copied().collect())
+    }
+
+    /// Goes on with the batches of which no page was accessed. `false` if there are none, or if that is what is to be expected by
+    /// the others.
+    pub fn watch_missed(&mut self) -> bool {
+        let [pages, accessed] = self.others;
+        let is_likely = accessed * BATCH < pages * MISSING;
+        self.again = std::mem::take(&mut self.missed);
+        if is_likely {
+            self.again.clear();
+        }
+        !self.again.is_empty()
     }
 }
 
@@ -239,7 +273,7 @@ mod tests {
             let pages: Vec<TierRun> = (0..count).map(|n| page(n + n / 16)).collect();
             pages.iter().for_each(|&page| brief.add(page));
             let mut all = Vec::new();
-            while let Some(batch) = brief.next_batch() {
+            while let Some((_, batch)) = brief.next_batch() {
                 assert!((1..=BATCH).contains(&batch.len()) && batch.is_sorted_by_key(|p| p.start));
                 let quarter = &pages[pages.len() / 2..pages.len() * 3 / 4];
                 let hot = batch.iter().filter(|page| quarter.contains(page)).count();
@@ -251,6 +285,26 @@ mod tests {
             brief.rewind();
             assert_eq!(brief.next_batch().is_some(), count > 0, "all again");
         }
+    }
+
+    /// Five batches: the first, third and fifth without an access; in the others so many pages have one.
+    #[test]
+    fn batches_without_an_access_are_watched_again_if_others_have_many() {
+        let again = |accessed: usize| {
+            let mut brief = Brief::default();
+            (0..300).for_each(|n| brief.add(page(n)));
+            while let Some((number, batch)) = brief.next_batch() {
+                brief.note(number, batch.len(), if number % 2 == 0 { 0 } else { accessed });
+            }
+            let watches = brief.watch_missed();
+            let again: Vec<usize> =
+                std::iter::from_fn(|| brief.next_batch()).map(|(number, _)| number).collect();
+            assert_eq!(watches, !again.is_empty());
+            again
+        };
+        assert_eq!(again(10), [4, 2, 0]);
+        assert_eq!(again(2), [0; 0], "few pages are accessed in such a window");
+        assert_eq!(again(0), [4, 3, 2, 1, 0], "none at all: the program did not run");
     }
 
     #[test]

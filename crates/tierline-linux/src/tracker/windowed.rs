@@ -52,8 +52,9 @@ const LARGE_OF: u64 = 16;
 /// their accessed bits show no more than their first access. Ours.
 const NEW_WITHIN: u64 = 4;
 
-/// Huge pages of a program that did not run are watched again after this time. Ours.
+/// Huge pages of a program that did not run, as others had the CPU, are watched again after this time, and this often. Ours.
 const WATCHED_AGAIN_AFTER: Nanos = Nanos::from_millis(3);
+const WATCHED_AGAIN: u32 = 3;
 
 /// The longest that batches of huge pages are watched in one step.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -249,8 +250,7 @@ impl<P: AccessBits> Windowed<P> {
         if !is_last {
             return self.go_on(Step::ReadHuge, now);
         }
-        if window.is_some() && self.scan.shows_no_run() {
-            self.rewind_huge();
+        if window.is_some() && self.scan.watched_again < WATCHED_AGAIN && self.watch_missed() {
             self.scan.watched_again += 1;
             return self.go_on(Step::ReadHuge, now + WATCHED_AGAIN_AFTER);
         }
@@ -262,6 +262,12 @@ impl<P: AccessBits> Windowed<P> {
             return self.go_on(Step::SecondLook, now + nanos(self.scan.watched));
         }
         self.conclude(now, out);
+    }
+
+    /// Goes on with huge pages whose programs did not run as they were watched. `false` if there are none.
+    fn watch_missed(&mut self) -> bool {
+        let Self { probe, spaces, .. } = self;
+        spaces.values_mut().fold(false, |any, own| probe.watch_missed(&mut own.kept) | any)
     }
 
     /// Begins a second look at pages that the scan hit, for as long as the first, and at no more cost than that. `false` if there

@@ -10,11 +10,6 @@ use tierline_core::unit::BASE_PER_HUGE;
 use crate::tracker::access_bits::{HugeBatch, ReadCounts};
 use crate::tracker::window::ratio;
 
-/// Huge pages that were accessed in the window of base pages, of which at least one should be in windows of their own. If none
-/// is, their program did not run then, as others had the CPU: they are watched again, this often. Ours.
-const ENOUGH_HUGE: u32 = 16;
-const WATCHED_AGAIN: u32 = 3;
-
 /// A scan between the first reading and the last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scan {
@@ -33,7 +28,7 @@ pub struct Scan {
     pub huge_pages: u32,
     pub huge_accessed: u32,
     pub huge_watched: Duration,
-    /// How often huge pages were watched again because no window showed an access.
+    /// How often huge pages were watched again because their windows showed no access.
     pub watched_again: u32,
 }
 
@@ -75,13 +70,6 @@ impl Scan {
             });
             found.space_events.extend(left);
         }
-    }
-
-    /// Whether the windows of huge pages show no more than that their program did not run.
-    pub fn shows_no_run(&self) -> bool {
-        self.huge_accessed == 0
-            && self.huge_pages >= ENOUGH_HUGE
-            && self.watched_again < WATCHED_AGAIN
     }
 
     /// What was seen, of huge pages in their own window.

@@ -14,6 +14,8 @@ struct Fake {
     huge: bool,
     /// So many windows of huge pages show no access.
     stands_still: usize,
+    /// The last window was one of them.
+    missed: bool,
     taken: bool,
     windows: Vec<Option<Nanos>>,
     arming: Duration,
@@ -59,6 +61,7 @@ impl AccessBits for Fake {
         self.windows.push(window);
         let is_brief = window.is_some_and(|window| window < Nanos::from_millis(1));
         let (pages, all) = if self.stands_still > 0 { (16, 0) } else { (4, 4) };
+        self.missed = self.stands_still > 0;
         self.stands_still = self.stands_still.saturating_sub(1);
         let accessed = if is_brief { all / 4 } else { all };
         for page in 0..u64::from(accessed) {
@@ -71,6 +74,10 @@ impl AccessBits for Fake {
     }
     fn rewind_huge(&mut self, (): &mut ()) {
         self.taken = false;
+    }
+    fn watch_missed(&mut self, (): &mut ()) -> bool {
+        self.taken = !std::mem::take(&mut self.missed);
+        !self.taken
     }
     fn refresh(&mut self) -> Result<()> {
         Ok(())
