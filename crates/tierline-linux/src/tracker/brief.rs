@@ -178,12 +178,9 @@ impl Brief {
     /// Goes on with the batches of which no page was accessed. `false` if there are none, or if that is what is to be expected by
     /// the others.
     pub fn watch_missed(&mut self) -> bool {
-        let [pages, accessed] = self.others;
-        let is_likely = accessed * BATCH < pages * MISSING;
-        self.again = std::mem::take(&mut self.missed);
-        if is_likely {
-            self.again.clear();
-        }
+        let ([pages, accessed], missed) = (self.others, std::mem::take(&mut self.missed));
+        let is_expected = accessed * BATCH < pages * MISSING;
+        self.again = if is_expected { Vec::new() } else { missed };
         !self.again.is_empty()
     }
 }
