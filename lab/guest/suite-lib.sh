@@ -57,10 +57,9 @@ complete() {
 	same $1
 }
 
-# pages NAME: base pages of anonymous memory of the load in nodes 0 to 3.
-pages() {
-	fact $1 "$(awk '/ anon=/ { for (at = 1; at <= NF; at++) if ($at ~ /^N[0-3]=/) pages[substr($at, 2, 1)] += substr($at, 4) }
-		END { for (node = 0; node < 4; node++) printf "%d ", pages[node] }' /proc/$load/numa_maps)"
+# mappings NAME: which nodes have the pages of the load, by mapping, in /out/NAME.maps.
+mappings() {
+	cp /proc/$load/numa_maps /out/$1.maps
 }
 
 migrated() {

@@ -4,21 +4,21 @@
 . /job/suite-lib.sh
 echo 0 >/proc/sys/kernel/numa_balancing
 
-# on CPU NAME SECONDS [WORDS]: runs a managed load on one processor; its pages before and at the end become facts.
+# on CPU NAME SECONDS [WORDS]: runs a managed load on one processor; its mappings before and at the end become files.
 on() {
 	cpu=$1 name=$2 seconds=$3
 	shift 3
 	taskset -p $((1 << cpu)) $$ >/dev/null
 	load $name --duration $((seconds + 3))s "$@"
 	taskset -p 3 $$ >/dev/null
-	pages $name.before
+	mappings $name.before
 	attach $name
 	go $name
 	sleep $seconds
 	# Nothing moves between the manager's counts and those of the kernel.
 	kill -TERM $manager
 	ended $name.status $manager
-	pages $name.after
+	mappings $name.after
 	ended $name.load $load
 }
 

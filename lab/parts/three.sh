@@ -8,6 +8,6 @@ load three --size 500M --hot 260M --hot-share 0.95 --node 2 --duration 24s
 attach three
 go three
 sleep 20
-pages three.after
+mappings three.after
 ended three.load $load
 ended three.status $manager

@@ -46,6 +46,15 @@ class Guest:
     def output(self, name):
         return self.text(f"{name}.out") + self.text(f"{name}.err")
 
+    def mappings(self, name):
+        """Rows of `mappings`: the address and what the kernel says of it."""
+        return dict(line.split(" ", 1) for line in self.text(f"{name}.maps").splitlines() if " " in line)
+
+    def pages(self, name, of=""):
+        """Base pages in nodes 0 to 3, of the mappings whose row has these words."""
+        found = [re.findall(r" N(\d)=(\d+)", row) for row in self.mappings(name).values() if of in row]
+        return [sum(int(pages) for row in found for at, pages in row if int(at) == node) for node in range(4)]
+
     def used(self, name):
         """Rows of `watch`: seconds, then fast and slow bytes of each cgroup, without files that were cold at the start."""
         cold = [int(word) for word in self.text(f"{name}.cold").split()]
