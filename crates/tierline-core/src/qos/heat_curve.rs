@@ -156,7 +156,7 @@ impl HeatCurve {
 
     /// The memory beyond its hottest `from` bytes in parts, with the share of accesses per byte of each. Where the
     /// curve bends upwards, parts are joined, so that none is denser than the one before it.
-    pub fn beyond(&self, from: Bytes) -> Vec<(Bytes, f64)> {
+    pub fn beyond(&self, from: Bytes) -> impl Iterator<Item = (Bytes, f64)> + use<> {
         let after = self.points.partition_point(|point| point.bytes <= from);
         let mut corners = Vec::with_capacity(self.points.len() - after + 2);
         corners.push((from, self.share(from)));
@@ -172,7 +172,11 @@ impl HeatCurve {
             }
             corners.push(corner);
         }
-        corners.windows(2).map(|pair| (pair[1].0 - pair[0].0, density(pair[0], pair[1]))).collect()
+        let mut low = corners[0];
+        corners.into_iter().skip(1).map(move |high| {
+            let before = std::mem::replace(&mut low, high);
+            (high.0 - before.0, density(before, high))
+        })
     }
 
     /// Share of accesses that each tier serves.
@@ -241,12 +245,12 @@ mod tests {
         let mut curve = HeatCurve::uniform(GIB * 8);
         curve.learn(GIB * 2, 0.6);
         curve.learn(GIB * 4, 0.6); // 2 GiB that serve nothing, before 4 GiB that serve 40 %
-        let parts = curve.beyond(GIB);
+        let parts: Vec<_> = curve.beyond(GIB).collect();
         assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [GIB, GIB * 6]);
         close(parts[0].1, 0.3 / as_f64(GIB));
         close(parts[1].1, 0.4 / as_f64(GIB * 6));
-        assert_eq!(curve.beyond(GIB * 8), []);
-        assert_eq!(HeatCurve::uniform(Bytes::ZERO).beyond(Bytes::ZERO), []);
+        assert_eq!(curve.beyond(GIB * 8).next(), None);
+        assert_eq!(HeatCurve::uniform(Bytes::ZERO).beyond(Bytes::ZERO).next(), None);
     }
 
     #[test]

@@ -73,9 +73,10 @@ fn offers(tier: usize, claims: &[&Claim<'_>], grants: &[Grant], is_bandwidth: bo
     let all = claims.iter().zip(grants).enumerate();
     for (at, (claim, grant)) in all.filter(|(_, (claim, _))| claim.is_bandwidth == is_bandwidth) {
         let mut wanted = wanted(tier, claim, grant);
-        let parts =
-            if wanted > Bytes::ZERO { claim.curve.beyond(grant.above(tier)) } else { Vec::new() };
-        for (bytes, density) in parts {
+        if wanted == Bytes::ZERO {
+            continue;
+        }
+        for (bytes, density) in claim.curve.beyond(grant.above(tier)) {
             let bytes = bytes.min(wanted);
             wanted -= bytes;
             offers.push(Offer { at, bytes, density });

@@ -257,21 +257,28 @@ impl ApplicationState {
         };
         let settles = if self.is_in_place() { SETTLES } else { SETTLES_ELSEWHERE };
         let settled = self.rest.observe(now, &self.measured.used) >= settles;
-        let found = self.least(slo, machine);
         let speed = |placement: &TierBytes| weighted_bytes(placement, machine.capacity.len());
-        let [fast, needed] = [speed(&found), speed(&self.need.placement)];
+        let needed = speed(&self.need.placement);
         let missed_since = self.missed_since.filter(|_| error > MISSED).unwrap_or(now);
         self.missed_since = (error > MISSED).then_some(missed_since);
         if error > MISSED {
             let lasts = now.saturating_sub(missed_since) >= SETTLES;
             let counts = lasts && self.elsewhere.is_none();
             self.enough_since = if counts { now } else { self.enough_since };
-            if may_rise && fast > needed && settled && lasts {
-                let to = self.bracket.rise(now, needed, error, fast);
-                let part = (to - needed) / (fast - needed);
-                self.change_need(between(&self.need.placement, &found, part));
+            if may_rise && settled && lasts {
+                let found = self.least(slo, machine);
+                let fast = speed(&found);
+                if fast > needed {
+                    let to = self.bracket.rise(now, needed, error, fast);
+                    let part = (to - needed) / (fast - needed);
+                    self.change_need(between(&self.need.placement, &found, part));
+                }
             }
-        } else if fast >= needed * (1.0 - SAME) {
+            return;
+        }
+        let found = self.least(slo, machine);
+        let fast = speed(&found);
+        if fast >= needed * (1.0 - SAME) {
             self.enough_since = now;
         } else if now.saturating_sub(self.enough_since) >= patience {
             self.enough_since = now;
