@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
-use std::time::Instant;
 
 use tierline_core::policy::{self, Policy, Wants};
 use tierline_core::port::{
@@ -103,6 +102,9 @@ pub struct LinuxWorld {
     is_full: bool,
     /// The time of the tracker's last sample.
     last_sample: Option<Nanos>,
+    /// CPU time of this thread when the last scan was reported, and what it spent on orders since.
+    reported: Option<Nanos>,
+    acted: Nanos,
     /// The time of the last reading of page sizes; `None`: a process appeared since.
     sized: Option<Nanos>,
     problems: Vec<Error>,
@@ -159,6 +161,8 @@ impl LinuxWorld {
             look_pause: LOOK_AROUND,
             is_full: false,
             last_sample: None,
+            reported: None,
+            acted: Nanos::ZERO,
             sized: None,
             problems: Vec::new(),
         })
@@ -568,6 +572,15 @@ impl LinuxWorld {
         }
     }
 
+    /// Tells the tracker what the manager spent on its last report, without moves.
+    fn record_processing(&mut self) {
+        let acted = std::mem::take(&mut self.acted);
+        if let Some(reported) = self.reported.take() {
+            let spent = thread_cpu().saturating_sub(reported).saturating_sub(acted);
+            self.tracker.record_processing(spent);
+        }
+    }
+
     fn count_pages(&mut self, now: Nanos, out: &mut Observations) {
         let Some(inspector) = &mut self.inspector else { return };
         if self.counted.is_none_or(|at| now >= at + CENSUS_EVERY) {
@@ -700,6 +713,7 @@ impl LinuxWorld {
 
 impl World for LinuxWorld {
     fn observe(&mut self, now: Nanos, out: &mut Observations) {
+        self.record_processing();
         out.fast_untracked = !self.tracker.observes_fast_memory();
         out.looks_into_splits = self.tracker.looks_into_splits();
         // Here and not in `act`: a look takes longer than a split, and would count as its cost.
@@ -723,6 +737,8 @@ impl World for LinuxWorld {
         self.locate(out);
         if let Some(units) = &mut self.units {
             units.convert(now, out);
+        } else if out.window.is_some() {
+            self.reported = Some(thread_cpu());
         }
     }
 
@@ -770,7 +786,7 @@ impl World for LinuxWorld {
             return Nanos::ZERO;
         }
         self.has_moved = true;
-        let (began, first) = (Instant::now(), out.len());
+        let (meter, first) = (CostMeter::start(), out.len());
         // Moves take the same time whenever they are made, and those made early repay early.
         let _urgent = RaisedPriority::begin();
         for alike in orders.chunk_by(|a, b| discriminant(a) == discriminant(b)) {
@@ -782,7 +798,9 @@ impl World for LinuxWorld {
             }
         }
         self.adjust_usage(orders, &out[first..]);
-        Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let cost = meter.cost();
+        self.acted += cost.cpu;
+        cost.wall
     }
 
     fn set_attention(&mut self, attention: Attention) {

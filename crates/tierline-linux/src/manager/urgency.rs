@@ -48,8 +48,8 @@ impl Urgency {
 mod tests {
     use super::*;
 
-    /// By hand, for 5 % of a CPU and a credit of 1.5 s: a step every 250 ms takes 100 ms, and 12.5 ms are earned until the
-    /// next, so 18 steps in a row are urgent. Later one in eight is. After thirty seconds without a step the credit is whole
+    /// By hand, for 5 % of a CPU and a credit of 3 s: a step every 250 ms takes 100 ms, and 12.5 ms are earned until the
+    /// next, so 35 steps in a row are urgent. Later one in eight is. After a minute without a step the credit is whole
     /// again.
     #[test]
     fn urgent_steps_stay_within_their_budget_and_credit() {
@@ -64,9 +64,9 @@ mod tests {
                 })
                 .collect()
         };
-        assert_eq!(urgent(0..24), Vec::from_iter(0..18));
-        let later = urgent(24..824).len();
+        assert_eq!(urgent(0..40), Vec::from_iter(0..35));
+        let later = urgent(40..840).len();
         assert!((99..=101).contains(&later), "{later}");
-        assert_eq!(urgent(944..968), Vec::from_iter(944..962));
+        assert_eq!(urgent(1_080..1_120), Vec::from_iter(1_080..1_115));
     }
 }

@@ -92,6 +92,9 @@ pub trait Tracker {
     /// Records base pages that were promoted, as it may be what the tracker's last report was good for.
     fn record_promotions(&mut self, _base_pages: u64) {}
 
+    /// Records the CPU time that the manager spent on what was reported last: it is part of what looking costs.
+    fn record_processing(&mut self, _cpu: Nanos) {}
+
     /// Reconfigures access tracking for a policy's request. A tracker that does not support the request continues
     /// unchanged.
     fn reconfigure(&mut self, _watch: Tracking) -> Result<bool> {

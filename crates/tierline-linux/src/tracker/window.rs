@@ -11,8 +11,8 @@
 //! again later, the window is the one from before. Huge pages are accessed far more often than base pages and
 //! have a window of their own, up to that of base pages.
 //!
-//! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost within a
-//! budget, whatever the size of the process. While placement is not settled, windows may follow each other on
+//! Scans cost CPU time in proportion to the memory watched. The pause after a window keeps that cost, and that of what
+//! is done with its report, within a budget, whatever the size of the process. While placement is not settled, windows may follow each other on
 //! credit: a few close together find a hot set sooner than the same number spread out, and later pauses
 //! pay for them. A part of it is kept for the next change, unless windows are for a policy that expects them at a
 //! constant rate. So is what is left once pages were promoted and windows show hardly any more of them, unless there
@@ -114,8 +114,8 @@ impl Default for WindowSettings {
             huge_shortest: Nanos(20_000),
             budget_alert: 0.05,
             budget_calm: 0.01,
-            credit: Nanos::from_millis(1_500),
-            kept: Nanos::from_millis(500),
+            credit: Nanos::from_millis(3_000),
+            kept: Nanos::from_millis(1_000),
             pause_alert: Nanos::from_millis(20),
             pause_moving: Nanos::from_secs(2),
             pause_calm: Nanos::from_millis(250),
@@ -180,6 +180,8 @@ pub struct WindowPace {
     calm_windows: u32,
     /// Base pages promoted since the last window.
     promoted: u64,
+    /// CPU time spent on what windows reported, since the last pause.
+    processing: Nanos,
     /// Windows of about this length without much to promote.
     exhausted: u32,
     /// Since the last alarm there was much to promote.
@@ -224,6 +226,7 @@ impl WindowPace {
             fruitless: 0,
             calm_windows: 0,
             promoted: 0,
+            processing: Nanos::ZERO,
             exhausted: 0,
             has_placed: false,
             has_huge: false,
@@ -317,6 +320,11 @@ impl WindowPace {
     /// Records base pages that were promoted.
     pub fn record_promotions(&mut self, base_pages: u64) {
         self.promoted += base_pages;
+    }
+
+    /// Records CPU time that the manager spent on what a window reported. The next pause pays for it, too.
+    pub fn record_processing(&mut self, cpu: Nanos) {
+        self.processing += cpu;
     }
 
     /// Records huge pages that were split. Once they are half of the memory, what is known of windows was of huge pages, and
@@ -518,7 +526,8 @@ impl WindowPace {
     /// Time until the budget permits another window, after one that ended at `now`, cost `cost`, delayed a process for
     /// `hold`, and found `present` pages in memory.
     pub fn pause(&mut self, now: Nanos, cost: Cost, hold: Nanos, present: u64) -> Nanos {
-        let (settings, cpu) = (self.settings, cost.cpu.as_secs_f64());
+        let processing = std::mem::take(&mut self.processing);
+        let (settings, cpu) = (self.settings, (cost.cpu + processing).as_secs_f64());
         let passed = now.saturating_sub(self.refilled.unwrap_or(now)).as_secs_f64();
         self.refilled = Some(now);
         self.grows = self.grew(present);

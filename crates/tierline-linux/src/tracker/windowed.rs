@@ -622,6 +622,10 @@ impl<P: AccessBits> Tracker for Windowed<P> {
         self.pace.record_promotions(base_pages);
     }
 
+    fn record_processing(&mut self, cpu: Nanos) {
+        self.pace.record_processing(cpu);
+    }
+
     /// A policy that counts hits by itself learns little from one scan.
     fn reconfigure(&mut self, watch: Tracking) -> Result<bool> {
         if !matches!(watch, Tracking::TrueRates | Tracking::Regions { .. }) {

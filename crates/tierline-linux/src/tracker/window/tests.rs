@@ -5,7 +5,13 @@ use super::*;
 /// Settings with windows too long for waiting in place: arming and reading are two steps.
 pub fn apart() -> WindowSettings {
     let window = Nanos::from_millis(60);
-    WindowSettings { window, shortest: window, ..WindowSettings::default() }
+    WindowSettings { window, shortest: window, ..with_credit() }
+}
+
+/// Settings with the credit that is counted with here.
+fn with_credit() -> WindowSettings {
+    let (credit, kept) = (Nanos::from_millis(1_500), Nanos::from_millis(500));
+    WindowSettings { credit, kept, ..WindowSettings::default() }
 }
 
 #[test]
@@ -249,7 +255,7 @@ fn filling_memory_costs_a_small_part_of_the_credit() {
         windows += 1;
     }
     assert!((8..20).contains(&windows), "{windows} windows");
-    assert!(pace.credit > 1.3, "{} s of credit left", pace.credit);
+    assert!(pace.credit > 2.8, "{} s of credit left", pace.credit);
 }
 
 /// A program of 1000 base pages, 3 of them accessed, and 100,000 in huge pages.
@@ -307,7 +313,7 @@ fn an_idle_program_is_worth_a_quarter_of_the_budget_of_calm() {
 
 #[test]
 fn the_pause_pays_for_the_scan() {
-    let mut pace = WindowPace::new(WindowSettings::default());
+    let mut pace = WindowPace::new(with_credit());
     let cost = |ms| Cost { cpu: Nanos::from_millis(ms), wall: Nanos::ZERO };
     let (now, hold) = (Nanos::from_secs(1), Nanos::from_millis(10));
     pace.present = 1_000;
@@ -326,12 +332,26 @@ fn the_pause_pays_for_the_scan() {
     assert_eq!(pace.least_pause(), Nanos::from_millis(250));
 }
 
+#[test]
+fn the_next_pause_pays_for_what_was_done_with_a_report() {
+    let mut pace = WindowPace::new(WindowSettings::default());
+    pace.present = 1_000;
+    pace.set_credit(0.0);
+    let cost = Cost { cpu: Nanos::from_millis(10), wall: Nanos::ZERO };
+    let mut pause = |processing| {
+        pace.record_processing(Nanos::from_millis(processing));
+        pace.set_credit(0.0);
+        (pace.pause(Nanos::from_secs(1), cost, Nanos::ZERO, 1_000).as_secs_f64() * 1e3).round()
+    };
+    assert_eq!([0, 15, 0].map(&mut pause), [200.0, 500.0, 200.0], "ms at 5 %, once");
+}
+
 /// Windows of 100 ms: after an alarm three are on credit; none because pages wait to be moved.
 #[test]
 fn a_third_of_the_credit_is_kept_for_the_next_change() {
     let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
     let now = Nanos::from_secs(1);
-    let mut pace = WindowPace::new(WindowSettings::default());
+    let mut pace = WindowPace::new(with_credit());
     pace.present = 1_000;
     let until_pause = |pace: &mut WindowPace| {
         (1..100).find(|_| pace.pause(now, cost, Nanos::ZERO, 1_000) > Nanos::ZERO).unwrap_or(0)
@@ -378,7 +398,7 @@ fn once_pages_are_promoted_windows_that_show_no_more_are_not_on_credit() {
 
 #[test]
 fn a_suspicion_waits_until_its_window_is_earned_and_a_change_may_owe_what_is_kept() {
-    let mut pace = WindowPace::new(WindowSettings::default());
+    let mut pace = WindowPace::new(with_credit());
     let mut pauses = |credit| {
         pace.set_credit(credit);
         [Attention::Suspicious, Attention::Alert].map(|attention| {
@@ -395,7 +415,7 @@ fn a_suspicion_waits_until_its_window_is_earned_and_a_change_may_owe_what_is_kep
 #[test]
 fn if_nothing_is_kept_all_credit_is_spent_and_then_all_that_is_earned() {
     let cost = Cost { cpu: Nanos::from_millis(100), wall: Nanos::ZERO };
-    let settings = WindowSettings { kept: Nanos::ZERO, ..WindowSettings::default() };
+    let settings = WindowSettings { kept: Nanos::ZERO, ..with_credit() };
     let mut pace = WindowPace::new(settings);
     pace.present = 1_000;
     let mut now = Nanos::from_secs(1);
