@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the controller knows about one application: its need, and how it is revised by measurement.
 //!
-//! The need is computed anew each period: the least placement that meets the target, from the need curve and
-//! the loaded latencies. It rises if the application misses its SLO for a second although its memory rests. It
+//! The need is computed anew each period in which it may change: the least placement that meets the target, from the
+//! need curve and the loaded latencies. It rises if the application misses its SLO for a second although its memory rests. It
 //! falls if less was enough for all of [`PATIENCE`]. So a load that swings around the target leaves the need at
 //! its peak, and no limit moves back and forth. While hot memory is elsewhere after a jump, all of that waits.
 //! All of this is ours; Mercury moves one step per period (4.3.2).
