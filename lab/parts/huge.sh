@@ -10,19 +10,28 @@ huge() {
 	sed -n 's/^thp_migration_success //p' /proc/vmstat
 }
 
-pages=$(migrated) huge=$(huge)
+# Pages that were moved, without those that the kernel moved to make memory contiguous (reason 0).
+tracing=/sys/kernel/tracing
+[ -d $tracing/events ] || mount -t tracefs none $tracing
+echo hist:keys=reason:vals=succeeded >$tracing/events/migrate/mm_migrate_pages/trigger
+moved() {
+	compacted=$(sed -n 's/^{ reason: *0 *}.* succeeded: *\([0-9]*\).*/\1/p' $tracing/events/migrate/mm_migrate_pages/hist)
+	echo $(($(migrated) - ${compacted:-0}))
+}
+
+pages=$(moved) huge=$(huge)
 tierline run --summary /out/run.summary.json --events /out/run.events -- \
 	lab-load gups $program --verify --jump ${jump}s --duration ${end}s --report /out/run.json >/out/run.out 2>/out/run.err
 fact run.load $?
-fact run.migrated $(($(migrated) - pages))
+fact run.migrated $(($(moved) - pages))
 fact run.huge $(($(huge) - huge))
 
 load late $program --jump $((jump + 6))s --duration $((end + 6))s
 go late
 sleep 6
-pages=$(migrated) huge=$(huge)
+pages=$(moved) huge=$(huge)
 attach late --events /out/late.events
 ended late.load $load
 ended late.status $manager
-fact late.migrated $(($(migrated) - pages))
+fact late.migrated $(($(moved) - pages))
 fact late.huge $(($(huge) - huge))
