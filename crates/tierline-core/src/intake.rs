@@ -15,7 +15,7 @@ use crate::telemetry::hotness::Hotness;
 use crate::telemetry::observed_regions::RegionHeat;
 use crate::telemetry::population::Population;
 use crate::telemetry::slow_hits::SlowHits;
-use crate::telemetry::{Hit, SpaceHits};
+use crate::telemetry::{Hit, SpaceHits, is_on_panel};
 use crate::tier::{TierId, Tiers};
 use crate::unit::{Bytes, Nanos};
 
@@ -68,6 +68,8 @@ pub struct Intake {
     pub turned_away: Vec<PageIdx>,
     /// Single hits, for policies that keep their own heat.
     pub hits: Vec<Hit>,
+    /// See [`Evidence::panel`].
+    pub panel: Vec<(PageIdx, f32)>,
     /// Hits by tier; of huge pages watched for a shorter window, in proportion more.
     pub hits_in: [f64; TierId::MAX],
     /// The same by address space, in order of the first hit.
@@ -92,6 +94,7 @@ impl Intake {
         if needed {
             *seen = Observations::default();
             (self.found, self.touched, self.hits) = (Vec::new(), Vec::new(), Vec::new());
+            self.panel = Vec::new();
         }
         needed
     }
@@ -105,6 +108,7 @@ impl Intake {
         Evidence {
             touched: &self.touched,
             hits: &self.hits,
+            panel: &self.panel,
             hits_in: &self.hits_in,
             hits_of: &self.hits_of,
             watched: self.watched,
@@ -129,6 +133,7 @@ impl Intake {
     ) {
         self.touched.clear();
         self.hits.clear();
+        self.panel.clear();
         self.hits_in = [0.0; TierId::MAX];
         self.hits_of.clear();
         for &event in &seen.space_events {
@@ -205,9 +210,10 @@ impl Intake {
         behind: &BTreeSet<TenantId>,
         counts: &mut HitCounts,
     ) {
-        let Self { found, touched, hits, hits_in, hits_of, .. } = self;
+        let Self { found, touched, hits, panel, hits_in, hits_of, .. } = self;
         let ManagedMemory { pages, hotness, .. } = memory;
         let shared = !wants.own_heat;
+        let has_panel = wants.panel_hits && hotness.is_sampled();
         let per_huge = f64::from(hotness.base_hits_per_huge_hit());
         let mut end = [0; PREFETCH_BATCH];
         for (end, sample) in end.iter_mut().zip(samples) {
@@ -235,6 +241,9 @@ impl Intake {
                 };
                 if !shared || wants.huge_page_hits && is_huge {
                     hits.push(Hit::of(page, state.tier(), sample));
+                }
+                if has_panel && is_on_panel(page, is_huge) {
+                    panel.push((page, sample.hits));
                 }
                 if !shared || !state.is_held() {
                     touched.push(page);

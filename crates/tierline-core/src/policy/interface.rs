@@ -33,6 +33,8 @@ pub struct Wants {
     pub own_heat: bool,
     /// It looks into huge pages: it needs their single hits, too.
     pub huge_page_hits: bool,
+    /// It needs the hits of the panel ([`crate::telemetry::is_on_panel`]), where accesses are sampled.
+    pub panel_hits: bool,
     /// Accesses are placed without pages: a bound, which only a model can compute.
     pub ideal: Option<Ideal>,
 }

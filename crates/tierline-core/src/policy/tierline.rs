@@ -4,7 +4,8 @@
 //! What it does: places each access in the tier with the least latency for it under the present load. While
 //! fast memory is faster, the pages with the highest access rates are promoted: those observed at least twice, or once
 //! where another observation is likely, whose accesses (a lower bound of the rate) repay the move within a payback
-//! horizon. Without room, the coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
+//! horizon. Where accesses are sampled, some pages of each program that would be promoted are followed for two seconds, and what lasts
+//! of their heat is a factor on all rates of the program. Without room, the coldest page found is demoted first, and only if the new page is clearly hotter. If queueing in fast memory
 //! costs more than slow memory's extra latency, hot pages are demoted, until neither direction gains. While
 //! programs allocate, headroom is kept free in every tier except the slowest, so that new pages start in fast
 //! memory; not in a tier whose accesses are being shifted down, nor while new pages prove too cold to repay the
@@ -17,7 +18,8 @@
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also if the hot
 //! set moves; machines whose fast memory is loaded, by these programs or others. Warm pages stay in place.
 //!
-//! When it hurts: the pages of a sequential scan look hot while it passes. With a tracker that cannot see fast
+//! When it hurts: the pages of a sequential scan look hot while it passes, and only where accesses are sampled is it learned that they do not
+//! stay so. With a tracker that cannot see fast
 //! memory, each page there must be checked before it is demoted (`second_chance`), which is slower. If the load
 //! of the tiers is not measured, it packs whatever the load.
 //!
@@ -29,7 +31,7 @@
 //! fault with a time to fault replaces. The floor that doubles for pages that moved back follows NeoMem's
 //! damping of ping-pong (Algorithm 1); the sampling period by the cost of records, and splitting, follow
 //! MEMTIS; the goal follows Colloid (3.1, 3.2). Ours are the lower bounds, by a page's own hits and by those of all
-//! pages, the payback horizon, the sampled search for the coldest page, the detection of phase changes, the detection of
+//! pages, the payback horizon, what lasts of a program's heat, the sampled search for the coldest page, the detection of phase changes, the detection of
 //! hot spots in huge pages, trial splits, headroom by allocation rate, and that the goal, and with it the price of a move,
 //! includes the cost of an access to other accesses, not only its own latency.
 
@@ -43,10 +45,11 @@ use super::parts::hand::ExaminedPage;
 use super::parts::headroom::Headroom;
 use super::parts::ledger::{self, Ledger, Shortage};
 use super::parts::make_room::{Hands, Newcomer};
+use super::parts::persistence::Persistence;
 use super::parts::quantum::Quantum;
 use super::parts::sampling::Sampling;
 use super::parts::splitting::Splitting;
-use super::parts::stall_cost::StallCosts;
+use super::parts::stall_cost::{StallCosts, Weights};
 use crate::knob::Knob;
 use crate::knobs;
 use crate::page::{PREFETCH_BATCH, PageIdx};
@@ -99,6 +102,9 @@ pub struct Tierline {
     hands: Hands,
     splitting: Splitting,
     costs: StallCosts,
+    persistence: Persistence,
+    /// What an access of each program counts.
+    weights: Weights,
     /// Headroom in the fastest tier was short at the last decision, so later new pages take it.
     is_short: bool,
 }
@@ -125,6 +131,8 @@ impl Tierline {
             hands: Hands::default(),
             splitting: Splitting::default(),
             costs: StallCosts::default(),
+            persistence: Persistence::default(),
+            weights: Weights::EQUAL,
             is_short: false,
         }
     }
@@ -138,8 +146,8 @@ impl Tierline {
 
     /// Lists pages that were hit as residents or candidates.
     fn list_hit_pages(&mut self, view: &mut View<'_>) {
-        self.hands.begin(view, self.costs.weights());
-        let floors = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs).lowest(view);
+        self.hands.begin(view, &self.weights);
+        let floors = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights).lowest(view);
         for pages in view.evidence.touched.chunks(PREFETCH_BATCH) {
             view.memory.pages.prefetch(pages.iter().copied());
             pages.iter().for_each(|&page| self.list_page(view, page, &floors));
@@ -160,7 +168,7 @@ impl Tierline {
         if remembered.is_empty() {
             return;
         }
-        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs);
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights);
         let floors = test.lowest(view);
         for page in remembered {
             self.candidates.queue_if_worth(view, &test, &floors, page);
@@ -174,12 +182,13 @@ impl Tierline {
             self.arrivals.add(view, page, self.knobs.payback);
         }
         self.hands.add(view, page);
-        self.candidates.queue_if_worth(
-            view,
-            &promotion_test(&self.knobs, self.goal.as_ref(), &self.costs),
-            floors,
-            page,
-        );
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights);
+        if self.persistence.can_follow(view, page)
+            && let Some(rate_per_sec) = test.passing_rate(view, floors, page)
+        {
+            self.persistence.follow(view, page, rate_per_sec);
+        }
+        self.candidates.queue_if_worth(view, &test, floors, page);
     }
 
     /// A ledger that reserves the headroom of every tier except the slowest, and those that are to serve less: new pages,
@@ -198,7 +207,7 @@ impl Tierline {
         let largest = tiers.iter().map(|(tier, _)| most(tier)).max().unwrap_or_default();
         self.headroom.observe(view, largest);
         // Where accesses to fast memory are not observed, nothing is known of new pages.
-        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs);
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights);
         let repays =
             view.evidence.fast_untracked || self.arrivals.repay(view, &test, self.knobs.payback);
         let kept = |tier| match serves_less(tier) || tier == TierId::FAST && !repays {
@@ -214,7 +223,7 @@ impl Tierline {
         let up = |shifts: &Vec<ShiftProgress>| shifts.iter().any(|progress| progress.shift.up);
         if self.shifts.as_ref().is_none_or(up) {
             self.candidates
-                .rank(view, &promotion_test(&self.knobs, self.goal.as_ref(), &self.costs));
+                .rank(view, &promotion_test(&self.knobs, self.goal.as_ref(), &self.weights));
         }
         let Some(mut shifts) = self.shifts.take() else {
             return self.promote(view, ledger, None, plan);
@@ -289,7 +298,7 @@ impl Tierline {
         if from <= nearest {
             return PlaceOutcome::Unfit;
         }
-        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.costs);
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights);
         let Some(at) = test.location_if_worth(view, candidate, nearest) else {
             return PlaceOutcome::Stays;
         };
@@ -389,11 +398,11 @@ enum PlaceOutcome {
 fn promotion_test<'a>(
     knobs: &TierlineKnobs,
     goal: &'a dyn Goal,
-    costs: &'a StallCosts,
+    weights: &'a Weights,
 ) -> PromotionTest<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "hits are f32")]
     let min_hits = knobs.min_hits as f32;
-    PromotionTest { goal, payback: knobs.payback, weights: costs.weights(), min_hits }
+    PromotionTest { goal, payback: knobs.payback, weights, min_hits }
 }
 
 impl Policy for Tierline {
@@ -407,6 +416,8 @@ impl Policy for Tierline {
         if self.knobs.stall_costs {
             self.costs.update(view, self.goal.as_ref());
         }
+        self.persistence.update(view);
+        self.weights = self.persistence.weights(self.costs.weights());
         self.list_hit_pages(view);
         let mut ledger = self.open_ledger(view);
         self.list_remembered_pages(view, ledger.room(TierId::FAST));
@@ -430,6 +441,7 @@ impl Policy for Tierline {
             tracking: self.sampling.tracking(),
             copy_threads: Some(COPY_THREADS),
             huge_page_hits: true,
+            panel_hits: true,
             ..Wants::default()
         }
     }

@@ -38,6 +38,8 @@ pub struct Evidence<'a> {
     /// Every single hit, in order, for policies with their own heat; for those that look into huge pages, the
     /// hits of these.
     pub hits: &'a [Hit],
+    /// The hits of the panel ([`crate::telemetry::is_on_panel`]), where accesses are sampled, for policies that want them.
+    pub panel: &'a [(PageIdx, f32)],
     /// Hits by tier.
     pub hits_in: &'a [f64],
     /// The same by address space.

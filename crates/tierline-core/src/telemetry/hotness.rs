@@ -31,8 +31,11 @@
 //!
 //! The estimator is ours. Rates and their bounds are computed in [`super::estimate`].
 
+mod scans;
 #[cfg(test)]
 mod tests;
+
+use scans::Scans;
 
 use super::estimate::{Estimate, share_seen};
 use super::heat::Heat;
@@ -68,95 +71,6 @@ pub struct Hotness {
     alarmed: Option<(u32, bool)>,
 }
 
-/// Scans that each see a page at most once.
-#[derive(Clone, Copy, Debug)]
-struct Scans {
-    /// The advance of the evidence clock per scan: the window of the first scan.
-    unit: Nanos,
-    /// Scans per second of the evidence clock.
-    per_sec: f32,
-    /// The present window of base pages.
-    window: Nanos,
-    /// Seconds of the evidence clock per second of present windows.
-    scale: f32,
-    /// Seconds of the evidence clock that the mean windows cover.
-    covered_seconds: f32,
-    base: Windows,
-    huge: Windows,
-}
-
-/// The windows of one page size.
-#[derive(Clone, Copy, Debug)]
-struct Windows {
-    /// The present window.
-    seconds: f32,
-    /// The mean window of the scans remembered.
-    mean_seconds: f32,
-    /// Scans of the mean window per second.
-    ceiling_per_sec: f32,
-    /// Watched seconds per second of the evidence clock, for the mean window.
-    watched: f32,
-}
-
-impl Windows {
-    fn new(seconds: f32) -> Self {
-        let ceiling_per_sec = 1.0 / seconds;
-        Self { seconds, mean_seconds: seconds, ceiling_per_sec, watched: 1.0 }
-    }
-
-    /// Adds the present window to the mean, as this share of it.
-    fn advance(&mut self, share: f32, unit: Nanos) {
-        self.mean_seconds += (self.seconds - self.mean_seconds) * share;
-        self.ceiling_per_sec = 1.0 / self.mean_seconds;
-        self.watched = self.mean_seconds / seconds(unit);
-    }
-}
-
-impl Scans {
-    fn new(window: Nanos) -> Self {
-        let unit = window.max(SHORTEST);
-        let of_size = Windows::new(seconds(unit));
-        Self {
-            unit,
-            per_sec: 1.0 / seconds(unit),
-            window: unit,
-            scale: 1.0,
-            covered_seconds: 0.0,
-            base: of_size,
-            huge: of_size,
-        }
-    }
-
-    fn set_windows(&mut self, base: Nanos, huge: Nanos) {
-        self.window = base.max(SHORTEST);
-        self.scale = seconds(self.unit) / seconds(self.window);
-        self.base.seconds = seconds(self.window);
-        self.huge.seconds = seconds(huge.max(SHORTEST));
-    }
-
-    fn of(&self, size: PageSize) -> &Windows {
-        match size {
-            PageSize::Base => &self.base,
-            PageSize::Huge => &self.huge,
-        }
-    }
-
-    /// The advance of the evidence clock for this watched time.
-    fn evidence(&self, watched: Nanos) -> Nanos {
-        let nanos = u128::from(watched.0) * u128::from(self.unit.0) / u128::from(self.window.0);
-        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-
-    /// Adds present scans to the means; `memory_seconds` is in seconds of the evidence clock.
-    fn advance(&mut self, evidence: Nanos, memory_seconds: f32) {
-        let added = seconds(evidence);
-        self.covered_seconds = (self.covered_seconds + added).min(memory_seconds).max(added);
-        let share = added / self.covered_seconds;
-        self.base.advance(share, self.unit);
-        self.huge.advance(share, self.unit);
-    }
-}
-
 /// Seconds, at least [`MIN_EXPOSURE_SECONDS`].
 #[expect(clippy::cast_possible_truncation, reason = "an f32 is precise enough for seconds")]
 fn seconds(time: Nanos) -> f32 {
@@ -185,8 +99,7 @@ const MOST_REPEAT: f64 = 0.75;
 pub(super) const PRIOR_SCANS: f32 = 1.0;
 /// Shortest exposure: it bounds the rate of a page that is hit at once.
 const MIN_EXPOSURE_SECONDS: f32 = 1e-6;
-/// Shortest window.
-const SHORTEST: Nanos = Nanos(1_000);
+
 impl Default for Hotness {
     fn default() -> Self {
         Self {
@@ -274,6 +187,17 @@ impl Hotness {
     /// hit since then counts as idle since then.
     pub fn discard_samples(&mut self) {
         self.changed = self.now_ticks();
+    }
+
+    /// The evidence clock at the last phase change.
+    pub fn last_change(&self) -> u32 {
+        self.changed
+    }
+
+    /// Whether the tracker samples all accesses all the time, so that a page without a hit was not accessed: no scans in
+    /// between, and no page that is reported once and then not for a while.
+    pub fn is_sampled(&self) -> bool {
+        self.look.is_none() && !self.timed && self.report_seconds <= 0.0
     }
 
     /// Ticks since the last phase change, if it discards earlier evidence.

@@ -4,7 +4,7 @@
 use tierline_core::policy::Wants;
 use tierline_core::port::{Move, Observations, Order, PageSize, Reason, World};
 use tierline_core::tier::TierId;
-use tierline_core::unit::{BASE_PAGE, Nanos};
+use tierline_core::unit::{BASE_PAGE, Bytes, Nanos};
 use tierline_model::report::Report;
 use tierline_model::run::run;
 use tierline_model::scenario::Scenario;
@@ -150,4 +150,35 @@ fn no_room_is_made_for_new_memory_in_a_tier_that_should_serve_less() {
     );
     let moved = report.moves.promoted_pages + report.moves.demoted_pages;
     assert!(BASE_PAGE.0 * moved < 5 << 29, "{:?}", report.moves);
+}
+
+/// A scan of twice as much memory as is fast, which reads a page for a moment every two seconds, beside random reads of an index
+/// of a third of fast memory: nothing of the scan is worth a move, although each of its pages looks hot while it is read.
+#[test]
+fn pages_that_are_hot_for_a_moment_are_not_promoted() {
+    let report = report(
+        r#"
+        machine = "arms-optane"
+        policy = "tierline"
+        seconds = 30
+        fast_capacity = "4GiB"
+        grow = true
+        [[workload]]
+        kind = "xsbench"
+        set = "8GiB"
+        threads = 0.7
+        index = "1200MiB"
+        index_share = 0.8
+        [[workload]]
+        kind = "scan"
+        set = "12GiB"
+        threads = 1.4
+        start = "3s"
+        "#,
+    );
+    let fast_share = report.steady.programs[0].shares[0];
+    // The index is fast from the start; of the rest a quarter.
+    assert!(fast_share > 0.8, "of random reads: {fast_share}");
+    let moved = BASE_PAGE * report.moves.promoted_pages;
+    assert!(moved < Bytes::from_mib(4096), "no more than fast memory holds: {moved:?}");
 }

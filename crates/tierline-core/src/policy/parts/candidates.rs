@@ -133,13 +133,23 @@ impl PromotionTest<'_> {
         rate_per_sec >= floor || rate_per_sec > 0.0 && is_behind(view, page)
     }
 
+    /// The rate of a page of a slow tier that passes the test, whatever the weight of its program.
+    pub fn passing_rate(&self, view: &View<'_>, floors: &[f32], page: PageIdx) -> Option<f32> {
+        let tier = view.memory.pages.state(page).tier().filter(|tier| *tier > TierId::FAST)?;
+        let rate_per_sec = self.unweighted_rate(view, page);
+        (rate_per_sec >= floors[tier.index()]).then_some(rate_per_sec)
+    }
+
     /// The lower bound of a page's weighted rate; 0 if it needs another observation.
     fn rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
+        self.unweighted_rate(view, page) * self.weights.of(&view.memory, page)
+    }
+
+    fn unweighted_rate(&self, view: &View<'_>, page: PageIdx) -> f32 {
         let believed = view.estimate(page);
         let one_tells = view.memory.hotness.is_timed() || believed.one_hit_tells();
         let seen = one_tells || believed.hits >= self.min_hits * DECAYED;
-        let weight = self.weights.of(&view.memory, page);
-        if seen || is_behind(view, page) { believed.at_least_per_sec() * weight } else { 0.0 }
+        if seen || is_behind(view, page) { believed.at_least_per_sec() } else { 0.0 }
     }
 
     /// The address of a candidate, if its rate justifies a place in `to`.

@@ -10,6 +10,7 @@ pub mod headroom;
 pub mod ledger;
 pub mod make_room;
 pub mod on_fault;
+pub mod persistence;
 pub mod placement;
 pub mod quantum;
 pub mod recency;

@@ -23,6 +23,7 @@ pub struct Stage {
     /// All pages, by address.
     pub all: Vec<PageIdx>,
     pub hits: Vec<Hit>,
+    pub panel: Vec<(PageIdx, f32)>,
     pub hits_of: Vec<SpaceHits>,
     pub spreads: Option<Vec<Spread>>,
     pub split: Vec<PageIdx>,
@@ -84,6 +85,7 @@ impl Stage {
             pages,
             all,
             hits: Vec::new(),
+            panel: Vec::new(),
             hits_of: Vec::new(),
             spreads: None,
             split: Vec::new(),
@@ -121,6 +123,7 @@ impl Stage {
             evidence: Evidence {
                 touched: &[],
                 hits: &self.hits,
+                panel: &self.panel,
                 hits_in: &[],
                 hits_of: &self.hits_of,
                 watched: Nanos::ZERO,

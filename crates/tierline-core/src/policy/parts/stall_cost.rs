@@ -61,6 +61,16 @@ impl Weights {
         self.0.is_empty()
     }
 
+    /// Multiplies the weight of a program.
+    #[expect(clippy::cast_possible_truncation, reason = "weights are f32, as rates")]
+    pub fn multiply(&mut self, space: SpaceId, factor: f64) {
+        let factor = factor as f32;
+        match self.0.iter_mut().find(|(known, _)| *known == space) {
+            Some((_, weight)) => *weight *= factor,
+            None => self.0.push((space, factor)),
+        }
+    }
+
     /// The factor on the access rate of a page.
     pub fn of(&self, memory: &Memory<'_>, page: PageIdx) -> f32 {
         if self.are_equal() {
