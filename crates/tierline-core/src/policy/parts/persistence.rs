@@ -37,9 +37,9 @@ const FOLLOWED: u64 = 256;
 const AT_ONCE: usize = 32;
 /// Hits that count as much as the presumption that no more heat is lost than at a lower age. Ours.
 const PRESUMED: f64 = 32.0;
-/// Time in which earlier hits come to count half. Ours.
+/// Time constant with which earlier hits are forgotten. Ours.
 const REMEMBERED: Nanos = Nanos::from_secs(5);
-/// Time over which a program's rate of hits is averaged. Ours.
+/// Time constant of the average of a program's rate of hits. Ours.
 const RATE_TIME: Nanos = Nanos::from_millis(500);
 /// The least factor, and what is not told from one. Ours.
 const LEAST: f64 = 0.02;
@@ -115,7 +115,7 @@ impl Persistence {
         let last_change = view.memory.hotness.last_change();
         let changed = std::mem::replace(&mut self.last_change, last_change) != last_change;
         while let Some(page) = self.oldest.front()
-            && (changed || self.pages[page].age(view.now).is_none())
+            && (changed || self.pages.get(page).and_then(|page| page.age(view.now)).is_none())
         {
             if let Some(page) = self.pages.remove(page)
                 && let Some(program) = self.programs.get_mut(&page.space)
@@ -200,8 +200,8 @@ fn find<'a>(
     Some((programs.get_mut(&page.space)?, page.age(now)?))
 }
 
-/// What is kept of a sum after some time: half after `time`, if that is long. In basic arithmetic only, so that it is the
-/// same on every machine.
+/// What is kept of a sum that is forgotten with this time constant, if little time has passed. In basic arithmetic only, so that it
+/// is the same on every machine.
 fn kept(passed: Nanos, time: Nanos) -> f64 {
     1.0 / (1.0 + passed.as_secs_f64() / time.as_secs_f64())
 }
