@@ -378,12 +378,11 @@ impl Controller {
         let above_target = |tenant: &&TenantId| self.applications[*tenant].has_slack();
         let first: Vec<TenantId> = ascending().filter(above_target).copied().collect();
         for tenant in first.iter().chain(ascending()) {
-            let Some(state) = self.applications.get_mut(tenant) else { continue };
-            if !state.can_be_held_back() {
-                continue;
-            }
+            let state = self.applications.get_mut(tenant);
+            let Some(state) = state.filter(|state| state.can_be_held_back()) else { continue };
             let before = state.squeeze;
-            match state.squeeze.tighten(now, claimant, miss, &state.measured, slow_room) {
+            let (most, measured) = (state.spare(), &state.measured);
+            match state.squeeze.tighten(now, claimant, miss, measured, slow_room, most) {
                 Tightened::AtFloor => {}
                 Tightened::Underway => return true,
                 Tightened::Stepped => {

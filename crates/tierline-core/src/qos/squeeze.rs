@@ -116,7 +116,7 @@ impl Squeeze {
     }
 
     /// Takes a step for an application that misses its target by the relative error `miss`. `slow_room` is the
-    /// traffic that slow tiers can still take without harm.
+    /// traffic that slow tiers can still take without harm, `most` the largest part of its speed that may be taken.
     pub fn tighten(
         &mut self,
         now: Nanos,
@@ -124,8 +124,9 @@ impl Squeeze {
         miss: f64,
         victim: &Measured,
         slow_room: f64,
+        most: f64,
     ) -> Tightened {
-        let part = miss.clamp(STEP[0], STEP[1]);
+        let part = miss.clamp(STEP[0], STEP[1]).min(most);
         let moving = self.fast_cap.is_some_and(|cap| {
             as_f64(victim.used[0]) > as_f64(cap) * (1.0 + MOVED) + as_f64(NEGLIGIBLE)
         });
@@ -237,6 +238,7 @@ mod tests {
     use super::*;
 
     const GB: Bytes = Bytes(1 << 30);
+    const ALL: f64 = f64::INFINITY;
     const BY: TenantId = TenantId(9);
 
     fn hog(fast: u64, rate: f64) -> Measured {
@@ -250,18 +252,21 @@ mod tests {
     fn memory_goes_first_and_cpu_time_once_slow_memory_is_full() {
         let mut squeeze = Squeeze::default();
         let second = Nanos::from_secs(1);
-        assert_eq!(squeeze.tighten(second, BY, 0.1, &hog(20, 100.0), 40.0), Tightened::Stepped);
+        assert_eq!(
+            squeeze.tighten(second, BY, 0.1, &hog(20, 100.0), 40.0, ALL),
+            Tightened::Stepped
+        );
         assert_eq!(squeeze.fast_cap, Some((GB * 20).part(0.9)));
         let late = second * 9;
-        assert_eq!(squeeze.tighten(late, BY, 0.1, &hog(20, 90.0), 40.0), Tightened::Underway);
+        assert_eq!(squeeze.tighten(late, BY, 0.1, &hog(20, 90.0), 40.0, ALL), Tightened::Underway);
         let late = late + second;
-        assert_eq!(squeeze.tighten(late, BY, 0.1, &hog(18, 90.0), 0.5), Tightened::Stepped);
+        assert_eq!(squeeze.tighten(late, BY, 0.1, &hog(18, 90.0), 0.5, ALL), Tightened::Stepped);
         assert_eq!((squeeze.fast_cap, squeeze.cpu_share), (Some((GB * 20).part(0.9)), 0.9));
         let mut now = late;
         let mut result = Tightened::Stepped;
         for _ in 0..100 {
             now += second;
-            result = squeeze.tighten(now, BY, 9.0, &hog(18, 90.0), -1.0);
+            result = squeeze.tighten(now, BY, 9.0, &hog(18, 90.0), -1.0, ALL);
         }
         assert_eq!((result, squeeze.cpu_share), (Tightened::AtFloor, CPU_FLOOR));
     }
@@ -281,7 +286,7 @@ mod tests {
             now += Nanos::from_secs(1);
             let before = squeeze;
             let victim = after(&squeeze, rate);
-            assert_eq!(squeeze.tighten(now, BY, miss, &victim, 1e9), Tightened::Stepped);
+            assert_eq!(squeeze.tighten(now, BY, miss, &victim, 1e9, ALL), Tightened::Stepped);
             if squeeze.cpu_share < before.cpu_share { Means::Cpu } else { Means::Memory }
         };
         assert_eq!(took(100.0, 0.60), Means::Memory);
@@ -295,7 +300,7 @@ mod tests {
     #[test]
     fn a_small_room_in_slow_memory_is_not_exceeded() {
         let mut squeeze = Squeeze::default();
-        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(20, 100.0), 5.0);
+        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(20, 100.0), 5.0, ALL);
         assert_eq!(squeeze.fast_cap, Some((GB * 20).part(0.9)), "5 of its 50 bytes per second");
     }
 
@@ -303,12 +308,12 @@ mod tests {
     fn it_is_lifted_in_steps_and_a_miss_doubles_the_patience() {
         let mut squeeze = Squeeze::default();
         let at = |seconds| Nanos::from_secs(seconds);
-        squeeze.tighten(at(0), BY, 0.25, &hog(0, 100.0), 0.0);
+        squeeze.tighten(at(0), BY, 0.25, &hog(0, 100.0), 0.0, ALL);
         assert_eq!(squeeze.cpu_share, 0.75);
         assert!(!squeeze.loosen(at(1), &hog(0, 75.0)));
         assert!(squeeze.loosen(at(2), &hog(0, 75.0)));
         assert!((squeeze.cpu_share - 0.825).abs() < 1e-9);
-        squeeze.tighten(at(3), BY, 0.05, &hog(0, 82.0), 0.0);
+        squeeze.tighten(at(3), BY, 0.05, &hog(0, 82.0), 0.0, ALL);
         assert!(!squeeze.loosen(at(6), &hog(0, 75.0)));
         assert!(squeeze.loosen(at(7), &hog(0, 75.0)));
         for second in 0..20 {
@@ -321,10 +326,18 @@ mod tests {
     #[test]
     fn it_stays_while_the_application_is_idle() {
         let mut squeeze = Squeeze::default();
-        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(0, 100.0), 0.0);
+        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(0, 100.0), 0.0, ALL);
         let idle = Measured { demand: false, ..hog(0, 0.0) };
         assert!((2..500).all(|second| !squeeze.loosen(Nanos::from_secs(second), &idle)));
         assert_eq!(squeeze.cpu_share, 0.75);
         assert!(squeeze.loosen(Nanos::from_secs(500), &hog(0, 75.0)));
+    }
+
+    /// It misses by a quarter, but of its own speed only a tenth may be taken.
+    #[test]
+    fn no_more_is_taken_at_a_time_than_a_target_leaves() {
+        let mut squeeze = Squeeze::default();
+        squeeze.tighten(Nanos::from_secs(1), BY, 0.25, &hog(0, 100.0), 0.0, 0.1);
+        assert!((squeeze.cpu_share - 0.9).abs() < 1e-9, "{squeeze:?}");
     }
 }

@@ -243,6 +243,12 @@ impl ApplicationState {
         self.error().is_none_or(|error| error < -SPARE)
     }
 
+    /// The largest part of its speed that may be taken at a time: while its target is met with room to spare, no more than that.
+    pub fn spare(&self) -> f64 {
+        let spare = self.error().map(|error| -error).filter(|_| self.has_slack());
+        spare.unwrap_or(f64::INFINITY)
+    }
+
     /// Whether the memory that it may have is in place, and no more.
     pub fn is_in_place(&self) -> bool {
         let (limit, fast) = (self.grant.limit(TierId::FAST), self.measured.used[0]);
