@@ -19,6 +19,12 @@ impl PageIdx {
     pub(crate) const fn from_index(index: usize) -> Self {
         Self(index as u32)
     }
+
+    /// Whether it belongs to a sample of one page in two to the power of `thinned`, by a hash of its index.
+    pub(crate) const fn is_drawn(self, thinned: u32) -> bool {
+        let hash = (self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash.leading_zeros() >= thinned
+    }
 }
 
 impl fmt::Display for PageIdx {

@@ -415,12 +415,13 @@ mod tests {
 
     const GB: u64 = 1 << 30;
 
-    /// All its memory is slow, and half of its CPU time gives it 40 of 50 GB/s.
-    fn held_back(squeeze: f64) -> Bytes {
-        let slo = Slo::Bandwidth(BytesPerSec(50_000_000_000));
+    const SLO: Slo = Slo::Bandwidth(BytesPerSec(50_000_000_000));
+
+    /// At work with 40 of 50 GB/s, and 40 GiB.
+    fn bandwidth_of_50_gb() -> ApplicationState {
         let (tenant, memory) = (TenantId(1), Bytes(40 * GB));
         let application =
-            Application { tenant, slo: Some(slo), priority: 1, weight: 1.0, cores: 1.0, memory };
+            Application { tenant, slo: Some(SLO), priority: 1, weight: 1.0, cores: 1.0, memory };
         let curve = HeatCurve::uniform(memory);
         let mut state = ApplicationState::new(Nanos::ZERO, application, curve, Need::NOTHING);
         state.measured = Measured {
@@ -430,6 +431,12 @@ mod tests {
             demand: true,
             ..Measured::default()
         };
+        state
+    }
+
+    /// All its memory is slow, and half of its CPU time gives it 40 of 50 GB/s.
+    fn held_back(squeeze: f64) -> Bytes {
+        let (mut state, memory) = (bandwidth_of_50_gb(), Bytes(40 * GB));
         (state.measured.used[1], state.measured.shares[1]) = (memory, 1.0);
         (state.squeeze.cpu_share, state.cpu_share) = (squeeze, 0.5);
         let mut machine = MachineLoad {
@@ -438,7 +445,7 @@ mod tests {
             bytes_per_sec: [0.0; TierId::MAX],
         };
         (machine.tier_ns[0], machine.tier_ns[1]) = (100.0, 300.0);
-        state.least(slo, &machine)[0]
+        state.least(SLO, &machine)[0]
     }
 
     /// 240 ns give it 50 GB/s, which three tenths in fast memory do.
@@ -447,6 +454,18 @@ mod tests {
         let needed = as_f64(held_back(0.5)) / as_f64(Bytes(GB));
         assert!((12.0..12.4).contains(&needed), "{needed}");
         assert_eq!(held_back(1.0), Bytes::ZERO, "its own limit ends when it needs more");
+    }
+
+    /// A target of 50 GB/s: 62.5 is a quarter more, so a fifth of that is spare; of 51 and of 40 nothing is kept back.
+    #[test]
+    fn what_may_be_taken_at_a_time_ends_at_a_target_that_is_met() {
+        let spare = |bytes_per_sec| {
+            let mut state = bandwidth_of_50_gb();
+            state.measured.bytes_per_sec = bytes_per_sec;
+            state.spare()
+        };
+        assert!((spare(62.5e9) - 0.2).abs() < 1e-9, "{}", spare(62.5e9));
+        assert_eq!([51e9, 40e9].map(spare), [f64::INFINITY; 2], "nothing to spare");
     }
 
     /// Half of 40 GiB is fast, and a target of 5 % slow accesses is missed. More may be fast, whether kept or lent.

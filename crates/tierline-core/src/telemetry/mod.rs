@@ -41,10 +41,9 @@ pub struct SpaceHits {
 }
 
 /// Whether a page belongs to the panel, the pages whose hits are reported one by one where accesses are sampled: all huge
-/// pages, and one base page in 16, by a hash of its index.
+/// pages, and one base page in 16.
 pub fn is_on_panel(page: PageIdx, is_huge: bool) -> bool {
-    let hash = (page.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    is_huge || hash.leading_zeros() >= 4
+    is_huge || page.is_drawn(4)
 }
 
 /// One observed access of one page, for a policy with its own heat.

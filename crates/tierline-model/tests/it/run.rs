@@ -152,8 +152,8 @@ fn no_room_is_made_for_new_memory_in_a_tier_that_should_serve_less() {
     assert!(BASE_PAGE.0 * moved < 5 << 29, "{:?}", report.moves);
 }
 
-/// A scan of twice as much memory as is fast, which reads a page for a moment every two seconds, beside random reads of an index
-/// of a third of fast memory: nothing of the scan is worth a move, although each of its pages looks hot while it is read.
+/// A scan of three times as much memory as is fast, which reads a page for a moment every two seconds, beside random reads of an
+/// index of a third of fast memory: nothing of the scan is worth a move, although each of its pages looks hot while it is read.
 #[test]
 fn pages_that_are_hot_for_a_moment_are_not_promoted() {
     let report = report(
@@ -177,7 +177,7 @@ fn pages_that_are_hot_for_a_moment_are_not_promoted() {
         "#,
     );
     let fast_share = report.steady.programs[0].shares[0];
-    // The index is fast from the start; of the rest a quarter.
+    // The index, which has 0.8 of them, is fast from the start, and so is a part of the rest.
     assert!(fast_share > 0.8, "of random reads: {fast_share}");
     let moved = BASE_PAGE * report.moves.promoted_pages;
     assert!(moved < Bytes::from_mib(4096), "no more than fast memory holds: {moved:?}");

@@ -56,12 +56,12 @@ impl Arrivals {
         if self.waiting.is_empty() {
             self.thinned = 0;
         }
-        if is_drawn(page, self.thinned) && !was_sampled {
+        if page.is_drawn(self.thinned) && !was_sampled {
             self.waiting.push_back((view.now, page));
         }
         if self.waiting.len() > WAITING {
             self.thinned += 1;
-            self.waiting.retain(|&(_, page)| is_drawn(page, self.thinned));
+            self.waiting.retain(|&(_, page)| page.is_drawn(self.thinned));
         }
     }
 
@@ -89,12 +89,6 @@ impl Arrivals {
         }
         view.now >= self.pause
     }
-}
-
-/// Whether a page is one of the part of all pages that is judged: two to the power of `-thinned` of them.
-fn is_drawn(page: PageIdx, thinned: u32) -> bool {
-    let hash = (page.index() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash.leading_zeros() >= thinned
 }
 
 /// Sums over the new pages that were judged.
