@@ -97,9 +97,14 @@ impl Tiers {
     pub fn latency_gain(&self, slow: TierId, fast: TierId) -> Nanos {
         let latency = |t: TierId| self.0.get(t.index()).and_then(|tier| tier.latency);
         match (latency(slow), latency(fast)) {
-            (Some(s), Some(f)) if s > f => s - f,
+            (Some(s), Some(f)) => s.saturating_sub(f),
             _ => Nanos(100) * u64::from(slow.0.saturating_sub(fast.0)),
         }
+    }
+
+    /// The same in seconds; negative if `slow` is faster while neither is loaded, as DDR is than HBM.
+    pub fn latency_gain_secs(&self, slow: TierId, fast: TierId) -> f64 {
+        self.latency_gain(slow, fast).as_secs_f64() - self.latency_gain(fast, slow).as_secs_f64()
     }
 }
 

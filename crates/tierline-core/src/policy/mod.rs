@@ -46,7 +46,6 @@ macro_rules! policies {
 
 policies! {
     tierline: Rival "tierline" = tierline::Tierline::default(),
-        Rival "tierline+stalls" = tierline::Tierline::with_stall_costs("tierline+stalls"),
         Other "tierline+tmo" + TMO = Tmo::over("tierline+tmo", Box::<tierline::Tierline>::default());
     hemem: Rival "hemem" = hemem::Hemem::new("hemem", Box::new(Pack)),
         Rival "hemem+colloid" + COLLOID = hemem::Hemem::new("hemem+colloid", Box::<Balance>::default()),

@@ -11,9 +11,9 @@
 //! memory; not in a tier whose accesses are being shifted down, nor while new pages prove too cold to repay the
 //! demotions that make room for them. A sudden rise of the share of accesses that slow memory serves is a phase
 //! change, which discards earlier samples. Programs with few cache misses are sampled more densely. While fast memory is full, huge
-//! pages whose accesses go to few of their base pages are split. With stall_costs the accesses of each program are weighted
-//! by how long they stall it, as counters and the effect of earlier moves show: a program that waits for each access
-//! comes before one with many in flight.
+//! pages whose accesses go to few of their base pages are split. Where accesses are sampled, those of each of several programs
+//! are weighted by how long they stall it, as counters and the effect of earlier moves show: a program that waits for
+//! each access comes before one with many in flight.
 //!
 //! When it helps: programs whose accesses concentrate on fewer pages than fast memory holds, also if the hot
 //! set moves; machines whose fast memory is loaded, by these programs or others. Warm pages stay in place.
@@ -24,7 +24,7 @@
 //! of the tiers is not measured, it packs whatever the load.
 //!
 //! Knobs: payback (20 s), headroom_permille (20), margin (1.25), min_hits (2), quantum (50 ms), splits_per_tick
-//! (4), stall_costs (0; 1 as `tierline+stalls`), and those of its goal, colloid. None has to be set.
+//! (4), stall_costs (1; 0: all accesses count the same), and those of its goal, colloid. None has to be set.
 //!
 //! Where it comes from: rates instead of counts, and benefit against cost, follow ARMS (sections 4.1 and 4.3);
 //! headroom by early demotion follows TPP (section 5.1), and so does the second access (5.3), which a single
@@ -82,7 +82,7 @@ knobs! {
         /// Huge pages split per tick, at most: at a third of a millisecond each, a tenth of a core on Linux. Ours.
         splits_per_tick: u32 = 4, 0, 64;
         /// Accesses are weighted by what they cost their program.
-        stall_costs: bool = false, false, true;
+        stall_costs: bool = true, false, true;
     }
 }
 
@@ -135,13 +135,6 @@ impl Tierline {
             weights: Weights::EQUAL,
             is_short: false,
         }
-    }
-
-    /// The policy that weights accesses by what they cost their programs.
-    pub fn with_stall_costs(name: &'static str) -> Self {
-        let mut policy = Self { name, ..Self::default() };
-        policy.knobs.stall_costs = true;
-        policy
     }
 
     /// Lists pages that were hit as residents or candidates.
@@ -361,14 +354,21 @@ impl Tierline {
     ) {
         let tier = progress.shift.tier;
         let Some(hand) = self.hands.of(tier) else { return };
+        let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights);
+        let below = TierId(tier.0 + 1);
+        let floor = |size| f64::from(test.floor_down(view, size, tier, below));
+        let [base, huge] = [PageSize::Base, PageSize::Huge].map(floor);
         // The hottest pages carry the most accesses per byte.
         while !progress.quota.is_spent()
             && let Some(hottest) = hand.hottest(view, tier)
         {
+            let before = plan.len();
             for ExaminedPage { page, rate_per_sec, .. } in hottest {
                 let Some(at) = view.memory.pages.locate(page) else { continue };
                 let share = progress.share(view, page);
-                if !progress.quota.admits(share, at.size.bytes()) {
+                let floor = if at.size == PageSize::Huge { huge } else { base };
+                let pays = share * progress.shift.reads_per_sec >= floor;
+                if !pays || !progress.quota.admits(share, at.size.bytes()) {
                     continue;
                 }
                 let planned = plan.len();
@@ -377,6 +377,9 @@ impl Tierline {
                     return;
                 }
                 progress.charge(share, &plan[planned..]);
+            }
+            if plan.len() == before {
+                return; // the next residents have their turn in the next tick
             }
         }
     }
@@ -433,6 +436,7 @@ impl Policy for Tierline {
             };
         }
         self.shift_or_pack(view, &mut ledger, plan);
+        self.hands.follow(view, plan);
     }
 
     fn wants(&self) -> Wants {

@@ -227,7 +227,7 @@ fn results_are_written_as_documents_with_their_origin() {
     for part in [
         "4 of the matrix's 288 cells",
         "2 policies",
-        "not run: tierline+stalls, hemem,",
+        "not run: hemem, hemem+colloid,",
         "| arms-numa | 4 | 32 |",
         "(matrix.svg)",
     ] {

@@ -98,16 +98,29 @@ impl PromotionTest<'_> {
         // the page there and writes another one in its place.
         let cost = self.move_secs(view, size, from) + self.queueing_secs(view, size, from);
         let gain = self.gain_secs(view, from, to);
+        self.repaying(view, size, cost, gain)
+    }
+
+    /// The same for moving it down from a tier that costs more under the present load.
+    pub fn floor_down(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
+        let gain = self.gain_secs(view, from, to) - self.goal.queueing_secs(view, to);
+        self.repaying(view, size, self.move_secs(view, size, to), gain)
+    }
+
+    /// The access rate that repays a cost at this gain an access.
+    fn repaying(&self, view: &View<'_>, size: PageSize, cost_secs: f64, gain_secs: f64) -> f32 {
+        if gain_secs <= 0.0 {
+            return f32::INFINITY;
+        }
         #[expect(clippy::cast_possible_truncation, reason = "rates are f32")]
-        let floor = (cost / (gain * self.payback.as_secs_f64())) as f32;
+        let floor = (cost_secs / (gain_secs * self.payback.as_secs_f64())) as f32;
         // A page that is accessed in every scan may be far hotter than scans can measure.
         floor.min(view.memory.hotness.ceiling_per_sec(size) * SURE)
     }
 
-    /// The time that one access to a faster tier saves.
+    /// The time that one access to another tier saves, while that is not loaded.
     pub fn gain_secs(&self, view: &View<'_>, from: TierId, to: TierId) -> f64 {
-        view.machine.tiers.latency_gain(from, to).as_secs_f64()
-            + self.goal.queueing_secs(view, from)
+        view.machine.tiers.latency_gain_secs(from, to) + self.goal.queueing_secs(view, from)
     }
 
     /// The cost of moving a page from or to slow memory.
@@ -293,6 +306,8 @@ impl Candidates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knob::Knob;
+    use crate::policy::goal::Aim;
     use crate::policy::goal::pack::Pack;
     use crate::policy::parts::stage::Stage;
     use crate::port::TenantId;
@@ -311,6 +326,48 @@ mod tests {
         let mut stage = Stage::of_base_pages(1, SLOW);
         let floor = test(&Pack).floor(&stage.view(), PageSize::Base, SLOW, TierId::FAST);
         assert!((floor - 5.0).abs() < 1e-6, "{floor}");
+    }
+
+    /// Accesses to the fastest tier cost this many nanoseconds more than its unloaded latency.
+    #[derive(Debug)]
+    struct Loaded(f64);
+
+    impl Goal for Loaded {
+        fn update(&mut self, _: &View<'_>) {}
+
+        fn aim(&mut self, _: &View<'_>, _: Nanos) -> Aim {
+            Aim::Pack
+        }
+
+        fn queueing_secs(&self, _: &View<'_>, tier: TierId) -> f64 {
+            if tier == TierId::FAST { self.0 * 1e-9 } else { 0.0 }
+        }
+
+        fn can_shift(&self) -> bool {
+            true
+        }
+
+        fn knobs(&self) -> Vec<Knob> {
+            Vec::new()
+        }
+
+        fn set(&mut self, _: &str, _: f64) -> bool {
+            false
+        }
+    }
+
+    /// By hand: a move of 10 µs; tiers of 100 and 200 ns, of which the first costs 300 or 150 ns: 100 ns gained per access in
+    /// 20 s, or none.
+    #[test]
+    fn a_move_down_repays_if_the_load_exceeds_the_difference_of_the_tiers() {
+        let mut stage = Stage::of_base_pages(1, TierId::FAST);
+        let mut floor = |queueing_ns| {
+            let (goal, weights) = (Loaded(queueing_ns), &Weights::EQUAL);
+            let test = PromotionTest { goal: &goal, weights, ..test(&Pack) };
+            test.floor_down(&stage.view(), PageSize::Base, TierId::FAST, SLOW)
+        };
+        assert!((floor(200.0) - 5.0).abs() < 1e-3);
+        assert_eq!(floor(50.0), f32::INFINITY);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! ([`super::second_chance`]).
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::second_chance::SecondChance;
 use super::stall_cost::Weights;
@@ -52,6 +52,10 @@ impl ExaminedPage {
 pub struct ClockHand {
     /// A page that left the tier is dropped when the hand reaches it.
     residents: VecDeque<PageIdx>,
+    /// Of these, those that are listed by another hand now.
+    left: BTreeSet<PageIdx>,
+    /// Pages dropped that are in a tier with another hand.
+    astray: Vec<PageIdx>,
     /// Coldest last.
     coldest: Vec<ExaminedPage>,
     /// Residents examined in this tick.
@@ -95,7 +99,19 @@ impl ClockHand {
     /// Adds a page.
     pub fn add(&mut self, view: &mut View<'_>, page: PageIdx) {
         view.memory.pages.set_listed(page, true);
-        self.residents.push_back(page);
+        if !self.left.remove(&page) {
+            self.residents.push_back(page);
+        }
+    }
+
+    /// Leaves a page to another hand.
+    pub fn leave(&mut self, page: PageIdx) {
+        self.left.insert(page);
+    }
+
+    /// Takes the pages that were found in a tier with another hand.
+    pub fn take_astray(&mut self) -> Vec<PageIdx> {
+        std::mem::take(&mut self.astray)
     }
 
     /// Adds a page that is about to arrive, if the tracker will not see it here.
@@ -217,9 +233,15 @@ impl ClockHand {
         let mut examined_page = Vec::with_capacity(count);
         for _ in 0..count {
             let Some(page) = self.residents.pop_front() else { break };
+            if self.left.remove(&page) {
+                continue;
+            }
             let state = view.memory.pages.state(page);
             if state.tier() != Some(tier) || !state.is_listed() || state.is_refused() {
                 view.memory.pages.set_listed(page, false);
+                if state.tier().is_some_and(|at| at != tier && at < view.machine.tiers.slowest()) {
+                    self.astray.push(page);
+                }
                 continue;
             }
             self.residents.push_back(page);

@@ -9,7 +9,7 @@ use super::stall_cost::Weights;
 use crate::page::PageIdx;
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
-use crate::port::{PageSize, Reason};
+use crate::port::{Move, PageSize, Reason};
 use crate::tier::TierId;
 
 /// The hands, fastest tier first.
@@ -22,6 +22,26 @@ impl Hands {
         self.0.resize_with(view.machine.tiers.slowest().index(), ClockHand::default);
         for (tier, hand) in (0..).map(TierId).zip(&mut self.0) {
             hand.begin(view, tier, weights);
+        }
+        let astray: Vec<PageIdx> = self.0.iter_mut().flat_map(ClockHand::take_astray).collect();
+        astray.into_iter().for_each(|page| self.add(view, page));
+    }
+
+    /// Takes in what is to be moved: a page that goes from one hand's tier to another's is listed there. A hand would find
+    /// it only when it comes round, and only if pages of its own tier are looked for.
+    pub fn follow(&mut self, view: &mut View<'_>, moves: &[Move]) {
+        if self.0.len() < 2 {
+            return;
+        }
+        for m in moves {
+            let hands = self.0.get_disjoint_mut([m.from.index(), m.to.index()]);
+            if let Ok([from, to]) = hands
+                && let Some(page) = view.memory.pages.find(m.space, m.vpn)
+                && view.memory.pages.state(page).is_listed()
+            {
+                from.leave(page);
+                to.add(view, page);
+            }
         }
     }
 
@@ -182,6 +202,44 @@ mod tests {
         assert_eq!(demoted([100.0; 4], 200.0, Bytes::ZERO), 1);
         assert_eq!(demoted([100.0; 4], 110.0, Bytes::ZERO), 0);
         assert_eq!(demoted([100.0; 4], 0.0, Bytes::ZERO), 0);
+    }
+
+    /// A page that moves between two tiers that each have a hand is found in the one where it is, and once; also after it
+    /// came back, and after a move that failed.
+    #[test]
+    fn a_page_is_found_in_the_tier_that_it_was_moved_to() {
+        let mut stage = Stage::of_base_pages(16, TierId(1));
+        stage.add_tier();
+        // The coldest, so that it is found if it is there.
+        stage.set_rates(&std::array::from_fn::<_, 16, _>(|i| if i == 2 { 1.0 } else { 100.0 }));
+        let pages = stage.all.clone();
+        let mut hands = Hands::default();
+        hands.begin(&mut stage.view(), &Weights::EQUAL);
+        pages.iter().for_each(|&page| hands.add(&mut stage.view(), page));
+        let mut moved = |stage: &mut Stage, from: u8, to: u8, is_done: bool| {
+            let at = stage.pages.locate(pages[2]).expect("mapped by the stage");
+            let (from, to) = (TierId(from), TierId(to));
+            let reason = Reason::Hot { rate_per_sec: 1.0 };
+            let m = Move { space: at.space, vpn: at.vpn, size: at.size, from, to, reason };
+            hands.follow(&mut stage.view(), &[m]);
+            stage.pages.set_tier(pages[2], if is_done { to } else { from });
+            let mut found = |stage: &mut Stage, tier: u8| {
+                hands.begin(&mut stage.view(), &Weights::EQUAL);
+                let (mut view, tier) = (stage.view(), TierId(tier));
+                let hand = hands.of(tier).expect("not the slowest");
+                std::iter::from_fn(|| hand.coldest(&mut view, tier))
+                    .filter(|it| it.page == pages[2])
+                    .count()
+            };
+            if !is_done {
+                found(stage, to.0); // its hand finds out
+            }
+            [0, 1].map(|tier| found(stage, tier))
+        };
+        assert_eq!(moved(&mut stage, 1, 0, true), [1, 0]);
+        assert_eq!(moved(&mut stage, 0, 1, true), [0, 1]);
+        assert_eq!(moved(&mut stage, 1, 0, true), [1, 0]);
+        assert_eq!(moved(&mut stage, 0, 1, false), [1, 0], "it stayed");
     }
 
     /// 16 pages of full fast memory, of which two were hit, watched for a tenth of a second; the demotions for a newcomer

@@ -102,6 +102,14 @@ impl Stage {
         }
     }
 
+    /// A third tier, of 300 ns, otherwise like the others.
+    pub fn add_tier(&mut self) {
+        let Tiers(tiers) = &mut self.tiers;
+        let below = Tier { name: "300 ns".into(), nodes: vec![NodeId(300)], ..tiers[1].clone() };
+        tiers.push(Tier { latency: Some(Nanos(300)), ..below });
+        self.telemetry.tiers.push(self.telemetry.tiers[1]);
+    }
+
     /// Sets the access rates of the pages, by address.
     pub fn set_rates(&mut self, rates_per_sec: &[f32]) {
         for (&page, &rate) in self.all.iter().zip(rates_per_sec) {

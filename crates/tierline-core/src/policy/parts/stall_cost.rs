@@ -22,6 +22,8 @@
 //! Source: rates weighted by stalls follow PACT (ASPLOS 2026) and Soar (OSDI 2025). Ours: the cost per program,
 //! its slope as observed, and the bounds.
 
+use std::collections::BTreeMap;
+
 use crate::page::PageIdx;
 use crate::policy::goal::Goal;
 use crate::policy::view::{Memory, View};
@@ -50,11 +52,11 @@ const SAMPLES: f64 = 20.0;
 
 /// The weights of all programs; empty while all count the same.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Weights(Vec<(SpaceId, f32)>);
+pub struct Weights(BTreeMap<SpaceId, f32>);
 
 impl Weights {
     /// All programs count the same.
-    pub const EQUAL: Self = Self(Vec::new());
+    pub const EQUAL: Self = Self(BTreeMap::new());
 
     /// Whether all programs count the same.
     pub fn are_equal(&self) -> bool {
@@ -64,11 +66,7 @@ impl Weights {
     /// Multiplies the weight of a program.
     #[expect(clippy::cast_possible_truncation, reason = "weights are f32, as rates")]
     pub fn multiply(&mut self, space: SpaceId, factor: f64) {
-        let factor = factor as f32;
-        match self.0.iter_mut().find(|(known, _)| *known == space) {
-            Some((_, weight)) => *weight *= factor,
-            None => self.0.push((space, factor)),
-        }
+        *self.0.entry(space).or_insert(1.0) *= factor as f32;
     }
 
     /// The factor on the access rate of a page.
@@ -77,8 +75,7 @@ impl Weights {
             return 1.0;
         }
         let Some(at) = memory.pages.locate(page) else { return 1.0 };
-        let known = self.0.iter().find(|(space, _)| *space == at.space);
-        known.map_or(1.0, |&(_, weight)| weight)
+        self.0.get(&at.space).copied().unwrap_or(1.0)
     }
 }
 
@@ -383,7 +380,7 @@ mod tests {
         assert!((chaser.rate() / stream.rate() - 1.0).abs() < 1e-9);
         let alone = |_: &[f64; TierId::MAX]| Some(Exchange { own: 1e-7, others: 0.0 });
         let both = weights(&[chaser, stream], alone);
-        let weights_of: Vec<f32> = both.0.iter().map(|(_, weight)| *weight).collect();
+        let weights_of: Vec<f32> = both.0.values().copied().collect();
         // Their slopes are exact, and believed to five per cent, twice.
         let expected = [1.0 / 0.55 / 1.1, 0.1 / 0.55 * 1.1];
         assert!(weights_of.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{both:?}");
