@@ -103,8 +103,8 @@ impl PromotionTest<'_> {
 
     /// The same for moving it down from a tier that costs more under the present load.
     pub fn floor_down(&self, view: &View<'_>, size: PageSize, from: TierId, to: TierId) -> f32 {
-        let gain = self.gain_secs(view, from, to) - self.goal.queueing_secs(view, to);
-        self.repaying(view, size, self.move_secs(view, size, to), gain)
+        let cost = self.move_secs(view, size, to);
+        self.repaying(view, size, cost, self.gain_secs(view, from, to))
     }
 
     /// The access rate that repays a cost at this gain an access.
@@ -118,9 +118,10 @@ impl PromotionTest<'_> {
         floor.min(view.memory.hotness.ceiling_per_sec(size) * SURE)
     }
 
-    /// The time that one access to another tier saves, while that is not loaded.
+    /// The time that one access saves if its page is in `to`, under the present load of both tiers.
     pub fn gain_secs(&self, view: &View<'_>, from: TierId, to: TierId) -> f64 {
-        view.machine.tiers.latency_gain_secs(from, to) + self.goal.queueing_secs(view, from)
+        let queueing = |tier| self.goal.queueing_secs(view, tier);
+        view.machine.tiers.latency_gain_secs(from, to) + queueing(from) - queueing(to)
     }
 
     /// The cost of moving a page from or to slow memory.

@@ -22,7 +22,7 @@
 //! Source: rates weighted by stalls follow PACT (ASPLOS 2026) and Soar (OSDI 2025). Ours: the cost per program,
 //! its slope as observed, and the bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::page::PageIdx;
 use crate::policy::goal::Goal;
@@ -173,6 +173,7 @@ impl Program {
 /// The costs of all programs.
 #[derive(Clone, Debug, Default)]
 pub struct StallCosts {
+    /// By address space.
     programs: Vec<Program>,
     watched: f64,
     began: Nanos,
@@ -205,8 +206,8 @@ impl StallCosts {
             }
         }
         self.take_counters(view);
-        let managed = |program: &Program| view.memory.pages.spaces().any(|id| id == program.space);
-        self.programs.retain(managed);
+        let managed: BTreeSet<SpaceId> = view.memory.pages.spaces().collect();
+        self.programs.retain(|program| managed.contains(&program.space));
         self.weights = weights(&self.programs, |tier_costs| Exchange::of(view, goal, tier_costs));
     }
 
@@ -252,10 +253,10 @@ impl StallCosts {
     }
 
     fn program(&mut self, space: SpaceId) -> &mut Program {
-        let known = self.programs.iter().position(|program| program.space == space);
-        let at = known.unwrap_or_else(|| {
-            self.programs.push(Program::new(space));
-            self.programs.len() - 1
+        let known = self.programs.binary_search_by_key(&space, |program| program.space);
+        let at = known.unwrap_or_else(|at| {
+            self.programs.insert(at, Program::new(space));
+            at
         });
         &mut self.programs[at]
     }
