@@ -52,6 +52,7 @@ use super::parts::splitting::Splitting;
 use super::parts::stall_cost::{StallCosts, Weights};
 use crate::knob::Knob;
 use crate::knobs;
+use crate::migrator::costs::size_index;
 use crate::page::{PREFETCH_BATCH, PageIdx};
 use crate::policy::plan::Plan;
 use crate::policy::view::View;
@@ -89,7 +90,6 @@ knobs! {
 /// The default policy.
 #[derive(Debug)]
 pub struct Tierline {
-    name: &'static str,
     knobs: TierlineKnobs,
     goal: Box<dyn Goal>,
     quantum: Quantum,
@@ -111,17 +111,9 @@ pub struct Tierline {
 
 impl Default for Tierline {
     fn default() -> Self {
-        Self::new(Box::new(Balance::of_marginals()))
-    }
-}
-
-impl Tierline {
-    /// The policy with a goal.
-    pub fn new(goal: Box<dyn Goal>) -> Self {
         Self {
-            name: "tierline",
             knobs: TierlineKnobs::default(),
-            goal,
+            goal: Box::new(Balance::of_marginals()),
             quantum: Quantum::default(),
             shifts: None,
             headroom: Headroom::default(),
@@ -136,7 +128,9 @@ impl Tierline {
             is_short: false,
         }
     }
+}
 
+impl Tierline {
     /// Lists pages that were hit as residents or candidates.
     fn list_hit_pages(&mut self, view: &mut View<'_>) {
         self.hands.begin(view, &self.weights);
@@ -357,7 +351,7 @@ impl Tierline {
         let test = promotion_test(&self.knobs, self.goal.as_ref(), &self.weights);
         let below = TierId(tier.0 + 1);
         let floor = |size| f64::from(test.floor_down(view, size, tier, below));
-        let [base, huge] = [PageSize::Base, PageSize::Huge].map(floor);
+        let floors = [PageSize::Base, PageSize::Huge].map(floor);
         // The hottest pages carry the most accesses per byte.
         while !progress.quota.is_spent()
             && let Some(hottest) = hand.hottest(view, tier)
@@ -366,8 +360,7 @@ impl Tierline {
             for ExaminedPage { page, rate_per_sec, .. } in hottest {
                 let Some(at) = view.memory.pages.locate(page) else { continue };
                 let share = progress.share(view, page);
-                let floor = if at.size == PageSize::Huge { huge } else { base };
-                let pays = share * progress.shift.reads_per_sec >= floor;
+                let pays = share * progress.shift.reads_per_sec >= floors[size_index(at.size)];
                 if !pays || !progress.quota.admits(share, at.size.bytes()) {
                     continue;
                 }
@@ -410,7 +403,7 @@ fn promotion_test<'a>(
 
 impl Policy for Tierline {
     fn name(&self) -> &'static str {
-        self.name
+        "tierline"
     }
 
     fn plan(&mut self, view: &mut View<'_>, plan: &mut Plan) {
